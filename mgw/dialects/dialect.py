@@ -9,6 +9,7 @@ walks :class:`StreamReader` and :class:`StreamWriter`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from enum import Enum, auto
 from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
@@ -292,6 +293,22 @@ def _never(_: bytes) -> bool:
     return False
 
 
+class ResponseStep(Enum):
+    """What a message of a session is to a response that was asked for."""
+
+    OTHER = auto()
+    BEGINS = auto()
+    GOES_ON = auto()
+    ENDS = auto()
+    REFUSED = auto()
+    """An error: in place of a response, or about another message of the client's."""
+
+
+def _no_step(_: bytes) -> ResponseStep:
+    """No message is a part of one."""
+    return ResponseStep.OTHER
+
+
 def _no_error(_: bytes) -> UpstreamError | None:
     """No message is one."""
     return None
@@ -318,8 +335,10 @@ class SessionMessages(Struct, frozen=True):
     """The error that a message of the provider with that marker is; never raises."""
     asks_response: Callable[[bytes], bool] = _never
     """Whether a client's message asks for a response, where those count as requests; never raises."""
-    ends_response: Callable[[bytes], bool] = _never
-    """Whether a message of the provider's ends one, or refuses to give one; never raises."""
+    response_marker: bytes = b'"response"'
+    """Stands in every message of the provider that begins or ends one."""
+    read_step: Callable[[bytes], ResponseStep] = _no_step
+    """What a message of the provider's is to a response; never raises."""
     replaces_http: bool = False
     """It takes the place of HTTP requests: clients open it ahead of the first, and can fall back to HTTP."""
 

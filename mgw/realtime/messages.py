@@ -162,7 +162,9 @@ class RewritingDirection(Direction):
         if not self._ended:
             self._pass_rest(data, position)
         if reader.is_too_long:
-            raise GatewayError(Reason.MALFORMED, f"{reader.fault}, which is too many for a key with models")
+            raise GatewayError(
+                Reason.MALFORMED, f"{reader.fault}, which is too many for a key with models or limits"
+            )
         if reader.close is not None or reader.fault is not None:
             self._notice_end()
 

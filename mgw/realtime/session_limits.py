@@ -9,6 +9,9 @@ request instead (:class:`ResponseLimits`)::
     response.create ── counted, sent ──> in progress ── its last event: settled
           │    └── who counts is asked: it waits, and all that the client sends behind it
           └── no room: an error message; the socket stays
+
+What a response comes to that does not say so, or whose end the client does not wait for, is estimated by what
+was asked and by what has come of it, as it is for HTTP requests.
 """
 
 from __future__ import annotations
@@ -36,13 +39,16 @@ from mgw.clients.limits import (
     holds_estimates,
 )
 from mgw.dialects import dialect_of
-from mgw.dialects.dialect import SessionMessages
+from mgw.dialects.dialect import ResponseStep, SessionMessages
+from mgw.exchange.answer_copy import AnswerCopy
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.target_resolution import has_known_price
+from mgw.exchange.untold import Tokens
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.realtime.messages import MAX_MESSAGE_BYTES, find_message_models
 from mgw.routing.resolve import Target
-from mgw.tokens.hold import input_hold, output_hold
+from mgw.tokens.hold import input_hold, output_hold, runs_in_background
+from mgw.wire.media_types import EVENT_STREAM
 
 _PARTS: Final = frozenset({Unit.TOKEN, Unit.NANODOLLAR})
 
@@ -114,8 +120,33 @@ class _Running(Struct, eq=False):
     """A response in progress, or one that was asked for."""
 
     permit: Permit
-    least: Taken
-    """What it has come to if it is left before its end."""
+    target: Target | None
+    tokens_in: int = 0
+    """Those of the request, about."""
+    tokens_out: int = 0
+    """What the answer may come to where the provider goes on with it without the client."""
+    answer: AnswerCopy | None = None
+    """What has come of it; ``None``: nothing is estimated."""
+    is_begun: bool = False
+    """Whether anything has come of it."""
+    counted: Taken = NOTHING
+    """What was counted of it as an error seemed to end it."""
+
+    def take(self, payload: bytes) -> None:
+        """Keep a message of its answer."""
+        self.is_begun = True
+        if self.answer is not None:
+            self.answer.add(b"data: %b\n\n" % payload)
+
+    def estimate(self, factor: float) -> Tokens:
+        """Return about how many tokens there are; call it once, in any thread."""
+        tokens = 0 if self.answer is None else self.answer.estimate(factor)
+        return self.tokens_in, max(tokens, self.tokens_out)
+
+    def estimate_roughly(self) -> Tokens:
+        """Return the same at no cost."""
+        tokens = 0 if self.answer is None else self.answer.estimate_roughly()
+        return self.tokens_in, max(tokens, self.tokens_out)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -136,6 +167,8 @@ class ResponseLimits:
     give_up: Callable[[GatewayError], None]
     _running: deque[_Running] = field(default_factory=deque)
     """Providers answer in order."""
+    _cut: _Running | None = None
+    """A response that an error has ended, unless that was about something else: then more of it comes."""
     _told: Taken = NOTHING
     _waiting: deque[bytes] = field(default_factory=deque)
     """What the client has sent behind the message that waits, which is the first of them."""
@@ -155,7 +188,7 @@ class ResponseLimits:
             self.refuse(error)
             return None
         if isinstance(found, Permit):
-            self._running.append(_Running(found, self._least(payload)))
+            self._running.append(self._run(found, payload))
             return payload
         self._keep(payload)
         _ = found.addCallback(partial(self._on_answer, payload))
@@ -169,23 +202,52 @@ class ResponseLimits:
 
         :param usage: the counts of the session by now.
         """
-        if not self.messages.ends_response(payload):
+        step = self.messages.read_step(payload)
+        is_response = step is not ResponseStep.REFUSED
+        if is_response and step is not ResponseStep.OTHER:
+            self._take(payload, step)
+        if is_response and step is not ResponseStep.ENDS:
             return
         now = spent(self.exchange, usage)
         taken = _between(self._told, now)
         self._told = now
-        if self._running:
-            self._settle(self._running.popleft(), Taken(1, taken.tokens, taken.nanodollars))
+        if is_response and self._cut is not None:
+            self._count_rest(self._cut, taken)
+            self._cut = None
+        elif self._running:
+            running = self._running.popleft()
+            if not is_response and running.is_begun:
+                self._settle_roughly(running)
+            elif is_response and taken == NOTHING:
+                self._settle_estimated(running)
+            else:
+                self._settle(running, Taken(1, taken.tokens, taken.nanodollars))
         elif taken != NOTHING and self.client.counts is not None:
             self.client.counts.add(self.client.limits, taken)  # an error was taken for its end
 
     def end(self) -> None:
-        """The session is over: what is in progress has come to its input, as far as anybody knows."""
+        """The session is over: what is in progress has come to what is known of it."""
         self._is_over = True
         self._waiting.clear()
         while self._running:
-            running = self._running.popleft()
-            self._settle(running, running.least)
+            self._settle_estimated(self._running.popleft())
+        if self._cut is not None:
+            self._count_rest(self._cut, self._priced(self._cut.target, *self._cut.estimate_roughly()))
+            self._cut = None
+
+    @property
+    def reads_answers(self) -> bool:
+        """Whether it has to see all messages of the provider's."""
+        settings = self.exchange.generation.config.edge_auth
+        return settings.estimate_untold and counts_tokens(self.client.limits)
+
+    def _take(self, payload: bytes, step: ResponseStep) -> None:
+        """Keep what has come of a response."""
+        if step is ResponseStep.BEGINS:
+            self._cut = None  # the error has ended it
+        running = self._cut or (self._running[0] if self._running else None)
+        if running is not None:
+            running.take(payload)
 
     def _ask(self, payload: bytes) -> Permit | Deferred[Permit | LimitReached]:
         target = self._target(payload)
@@ -208,7 +270,7 @@ class ResponseLimits:
         if isinstance(found, LimitReached):
             self.refuse(limit_refusal(found, self.client.zone))
         else:
-            self._running.append(_Running(found, self._least(payload)))
+            self._running.append(self._run(found, payload))
             self.send(payload)
         for later in waiting:
             passed = self.pass_message(later)
@@ -221,6 +283,40 @@ class ResponseLimits:
         if len(self._waiting) > 1 and self._waiting_bytes > MAX_MESSAGE_BYTES:
             message = f"more than {MAX_MESSAGE_BYTES} bytes of messages wait for one of them to be counted"
             self.give_up(GatewayError(Reason.OVERLOADED, message))
+
+    def _settle_estimated(self, running: _Running) -> None:
+        """Settle a response of which nothing is told, in the thread of the estimates."""
+        exchange, answer = self.exchange, running.answer
+
+        def then(tokens: Tokens) -> None:
+            self._settle(running, self._priced(running.target, *tokens))
+
+        if answer is None:
+            self._settle(running, Taken())
+        elif exchange.estimates is None or not running.is_begun:
+            then(running.estimate_roughly())
+        else:
+            model = None if running.target is None else running.target.upstream_model
+            factor = exchange.generation.models.row(model or "", exchange.route.family).tokens
+            exchange.estimates.run(partial(running.estimate, factor), running.estimate_roughly, then)
+
+    def _settle_roughly(self, running: _Running) -> None:
+        """Settle a response that has broken off, if more of it does not come."""
+        found = (
+            Taken() if running.answer is None else self._priced(running.target, *running.estimate_roughly())
+        )
+        self._settle(running, found)
+        running.counted = found
+        self._cut = running
+
+    def _count_rest(self, running: _Running, taken: Taken) -> None:
+        """Count what a response came to beyond what was counted of it."""
+        counted, counts = running.counted, self.client.counts
+        rest = Taken(
+            0, max(0, taken.tokens - counted.tokens), max(0, taken.nanodollars - counted.nanodollars)
+        )
+        if rest != NOTHING and counts is not None:
+            counts.add(self.client.limits, rest)
 
     def _settle(self, running: _Running, taken: Taken) -> None:
         assert self.client.counts is not None, "it has limits"
@@ -241,13 +337,21 @@ class ResponseLimits:
         tokens_out = output_hold(payload, dialect_of(self.exchange.route.dialect).answer_places, usual)
         return self._priced(target, input_hold(payload), tokens_out)
 
-    def _least(self, payload: bytes) -> Taken:
-        settings = self.exchange.generation.config.edge_auth
-        is_needed = counts_tokens(self.client.limits) and settings.estimate_untold
-        return self._priced(self._target(payload), input_hold(payload), 0) if is_needed else Taken()
+    def _run(self, permit: Permit, payload: bytes) -> _Running:
+        """Return a response that is asked for, with what is known of it by now."""
+        exchange, target = self.exchange, self._target(payload)
+        if not self.reads_answers:
+            return _Running(permit, target)
+        places, tokens_out = dialect_of(exchange.route.dialect).answer_places, 0
+        if runs_in_background(payload, places):
+            usual = exchange.generation.config.edge_auth.reserve_output_tokens
+            tokens_out = output_hold(payload, places, usual)
+        answer = AnswerCopy(exchange.route.dialect, exchange.request_id, in_pieces=False)
+        answer.begin(EVENT_STREAM, b"")
+        return _Running(permit, target, input_hold(payload), tokens_out, answer)
 
-    def _priced(self, target: Target | None, tokens_in: int, tokens_out: int) -> Taken:
-        exchange = self.exchange
+    def _priced(self, target: Target | None, tokens_in: int | None, tokens_out: int | None) -> Taken:
+        exchange, tokens_in, tokens_out = self.exchange, tokens_in or 0, tokens_out or 0
         prices, cost = exchange.generation.prices, None
         if prices is not None and target is not None and target.upstream_model is not None:
             provider, model = target.provider_name, target.upstream_model

@@ -75,13 +75,16 @@ class SessionTraffic:
         if upstream.request_id is not None:
             exchange.upstream_request_id = upstream.request_id
         relay = SessionRelay(client, socket, exchange.wheel, config.timeouts.write_stall, on_end)
-        relay.to_upstream = self._client_direction(relay, socket.write)
         client_limits = () if exchange.client is None else exchange.client.limits
         if client_limits:
             self.counting = self._counting_of(socket.write)
-        counts_messages = isinstance(self.counting, ResponseLimits)
+        relay.to_upstream = self._client_direction(relay, socket.write)
+        counting = self.counting
+        counts_messages = isinstance(counting, ResponseLimits)
         reads_errors = exchange.generation.error_messages or counts_messages
         markers = _markers_of(messages.usage_marker, messages.error_marker if reads_errors else None)
+        if isinstance(counting, ResponseLimits):
+            markers = () if counting.reads_answers else (*markers, messages.response_marker)
         limit = MAX_MESSAGE_BYTES if counts_messages else _MAX_METERED_BYTES
         reader = FrameReader(masked=False, message_limit=limit, markers=markers)
         relay.to_client = Direction(reader, client.write, self._meter, relay.on_direction_end)
@@ -104,7 +107,8 @@ class SessionTraffic:
 
     def _client_direction(self, relay: SessionRelay, write: Callable[[bytes], None]) -> Direction:
         messages, on_end = self.messages, relay.on_direction_end
-        if self.exchange.is_restricted:
+        is_counted = self.exchange.route.counts_messages and self.counting is not None
+        if self.exchange.is_restricted or is_counted:
             reader = FrameReader(masked=True, message_limit=MAX_MESSAGE_BYTES, every_message=True)
             return RewritingDirection(reader, write, on_end, self._rewrite, self._hold_limits())
         models, target = self.exchange.route.models, self.exchange.target
@@ -127,10 +131,11 @@ class SessionTraffic:
         return HoldLimits(self.memory, deadline, exchange.generation.config.timeouts.client_body_idle)
 
     def _meter(self, messages: Sequence[Message]) -> None:
-        marker = self.messages.error_marker
+        marker, usage_marker = self.messages.error_marker, self.messages.usage_marker
         for message in messages:
             before = self._usage
-            self._usage = self.messages.update_usage(message.payload, before)
+            if usage_marker in message.payload:
+                self._usage = self.messages.update_usage(message.payload, before)
             if self._usage is not before:
                 self.exchange.bill_response(before, self._usage)
                 if self.counting is not None:

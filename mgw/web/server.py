@@ -291,7 +291,7 @@ class WebServer:
         exchange = Exchange(request_id, route, self.generation, self.clock, self.wheel, wall, client)
         if self.generation.reads_trace:
             exchange.trace = trace_context_of(known.head.headers)
-        exchange.offload = self.offload
+        exchange.offload, exchange.estimates = self.offload, self.estimates
         request = UpgradeRequest(self, channel, known, request_id, exchange)
         self._requests[request] = None
         try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha1
 from typing import Final
 
+from mgw.exchange.untold import Estimates
 from mgw.wire.whole_frames import CLOSE, mask
 from tests.support.configs import THREE_FAMILIES
 from tests.support.raw_sessions import frame, handshake
@@ -58,9 +59,15 @@ class SessionHarness(WebServerHarness):
     """
 
     def __init__(
-        self, path: str = REALTIME, text: str = THREE_FAMILIES, key: str | None = "edge", *headers: str
+        self,
+        path: str = REALTIME,
+        text: str = THREE_FAMILIES,
+        key: str | None = "edge",
+        *headers: str,
+        estimates: Estimates | None = None,
     ) -> None:
         super().__init__(text)
+        self.server.estimates = estimates
         self.seen_by_provider = b""
         self._taken = 0
         self.channel.dataReceived(handshake(path, key, *headers))

@@ -38,7 +38,7 @@ from mgw.dialects.billing import (
     is_stated,
     read_milliseconds,
 )
-from mgw.dialects.dialect import Meter
+from mgw.dialects.dialect import Meter, ResponseStep
 from mgw.dialects.metering import Count, add_usage, cap_count, merge_usage, meter_of, try_read_usage
 from mgw.dialects.stream_end import StreamEnd
 from mgw.dialects.usage_parts import parts_or_none, read_count, read_word
@@ -321,14 +321,23 @@ def _read_session_event(message: bytes, before: TokenUsage) -> TokenUsage:
 
 
 def asks_response(message: bytes) -> bool:
-    """Whether a client's message in a session of responses asks for one."""
-    return _type_of(message) == "response.create"
+    """Whether a client's message in a session of responses asks for one, as far as anybody knows.
+
+    One that cannot be read might: hosts may read what is no UTF-8, or begins with a byte order mark.
+    """
+    return bool(message) and _type_of(message) in ("response.create", "")
 
 
-def ends_response(message: bytes) -> bool:
-    """Whether a provider's message ends a response, or is the error that stands for one."""
+def read_step(message: bytes) -> ResponseStep:
+    """Return what a provider's message is to a response that a session of responses was asked for."""
     kind = _type_of(message)
-    return kind in _ENDS_OF_RESPONSES or kind == "error"
+    if kind in _ENDS_OF_RESPONSES:
+        return ResponseStep.ENDS
+    if kind == "response.created":
+        return ResponseStep.BEGINS
+    if kind.startswith("response."):
+        return ResponseStep.GOES_ON
+    return ResponseStep.REFUSED if kind == "error" else ResponseStep.OTHER
 
 
 def _type_of(message: bytes) -> str:

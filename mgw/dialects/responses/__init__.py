@@ -18,7 +18,7 @@ from mgw.dialects.dialect import (
 from mgw.dialects.hosted_calls import HostedCalls
 from mgw.dialects.openai import CHAT, SESSION
 from mgw.dialects.openai.errors import parse_error, render_error, render_session_error
-from mgw.dialects.openai.usage import asks_response, ends_response
+from mgw.dialects.openai.usage import asks_response, read_step
 from mgw.dialects.responses.count import COUNT
 from mgw.dialects.responses.errors import refuses_thoughts
 from mgw.dialects.responses.reply import parse_reply, render_reply
@@ -57,7 +57,7 @@ DIALECT: Final[Dialect] = replace(
         SESSION,
         render_error=render_session_error,
         asks_response=asks_response,
-        ends_response=ends_response,
+        read_step=read_step,
         replaces_http=True,
     ),
     asked_usage=None,

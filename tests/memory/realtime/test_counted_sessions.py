@@ -11,9 +11,13 @@ from twisted.internet.defer import Deferred
 
 from mgw.clients.limits import Limits, Taken
 from mgw.clients.local_counts import LocalCounts
+from mgw.exchange.untold import Estimates
 from mgw.realtime.messages import MAX_MESSAGE_BYTES
 from mgw.realtime.sessions import SESSIONS
+from mgw.tokens.hold import input_hold
+from mgw.tokens.text import estimate_text_tokens
 from mgw.usage.event import Outcome
+from tests.memory.exchange.test_untold import Thread
 from tests.support.configs import THREE_FAMILIES
 from tests.support.memory_sessions import REALTIME, RESPONSES, SessionHarness, spoken
 from tests.support.raw_sessions import close_frame, frame
@@ -42,8 +46,9 @@ def told(tokens_in: int, tokens_out: int, kind: str = "response.done") -> bytes:
 class Session(SessionHarness):
     """A session of a client with limits."""
 
-    def __init__(self, limits: str, path: str = REALTIME) -> None:
-        super().__init__(path, CONFIG.replace("LIMITS", limits), KEY)
+    def __init__(self, limits: str, path: str = REALTIME, settings: str = "") -> None:
+        text = CONFIG.replace("LIMITS", limits).replace("enabled: true", f"enabled: true\n  {settings}")
+        super().__init__(path, text, KEY, estimates=Estimates(Thread()))
 
     def open(self) -> Session:
         self.switch()
@@ -185,6 +190,107 @@ def test_a_response_in_progress_at_the_end_costs_its_input() -> None:
     session.leave()
     assert session.row("tokens_per_day")[0] > 5
     assert session.counts.in_flight("alice") == 0
+
+
+TEXT: Final = "The quick brown fox jumps over the lazy dog. " * 20
+OUT: Final = round(estimate_text_tokens([TEXT]))
+CREATED: Final = spoken(b'{"type":"response.created","response":{"id":"resp_1","model":"m"}}')
+COMPLETED: Final = spoken(b'{"type":"response.completed","response":{"id":"resp_1","status":"completed"}}')
+REFUSED: Final = spoken(b'{"type":"error","status":400,"error":{"message":"no"}}')
+TOKENS: Final = "{tokens: 100000, per: day}, {in_flight: 1}, {requests: 9, per: day}"
+
+
+def words(text: str = TEXT, at: str = "response.output_text.delta") -> bytes:
+    delta = {"item_id": "m" * 150, "output_index": 0, "content_index": 0, "type": at, "delta": text}
+    return spoken(json.dumps(delta).encode())
+
+
+def used(session: Session) -> int:
+    return session.row("tokens_per_day")[0]
+
+
+def test_a_response_that_is_left_counts_what_has_come_of_it() -> None:
+    session = Session(f"{TOKENS}, {{usd: 1, per: month}}", RESPONSES).open_duplex()
+    session.provider.send(CREATED + words(TEXT[:400]) + words(TEXT[400:]))
+    session.leave()
+    assert used(session) == pytest.approx(13 + OUT, abs=5)
+    assert session.row("usd_per_month") == (13 * 4000 + (used(session) - 13) * 16_000, 0)
+    assert session.row("requests_per_day") == (1, 0)
+    assert session.counts.in_flight("alice") == 0
+
+
+def test_a_response_whose_end_tells_nothing_is_estimated() -> None:
+    session = Session(TOKENS, RESPONSES).open_duplex()
+    session.provider.send(CREATED + words() + COMPLETED)
+    assert used(session) == pytest.approx(13 + OUT, abs=5)
+    assert session.counts.in_flight("alice") == 0
+
+
+def test_nothing_is_estimated_where_that_is_off() -> None:
+    session = Session(TOKENS, RESPONSES, "estimate_untold: false").open_duplex()
+    session.provider.send(CREATED + words() + COMPLETED)
+    assert session.row("requests_per_day") == (1, 0)
+    assert used(session) == 0
+
+
+def test_an_error_about_something_else_lets_nothing_go_uncounted() -> None:
+    session = Session(TOKENS, RESPONSES).open_duplex()
+    session.provider.send(CREATED + words() + REFUSED)
+    assert used(session) > OUT // 2
+    session.provider.send(words() + told(10, 5000, "response.completed"))
+    assert used(session) == 5010
+    session.client_frames()
+    session.channel.dataReceived(LATER)
+    session.provider.send(CREATED + words() + REFUSED)
+    first = used(session)
+    session.provider.send(words() + words())
+    session.leave()
+    assert used(session) > first + OUT
+    assert session.row("requests_per_day") == (2, 0)
+
+
+def test_an_error_that_ends_a_response_leaves_the_next_one_to_itself() -> None:
+    session = Session(TOKENS, RESPONSES).open_duplex()
+    session.provider.send(CREATED + REFUSED)
+    session.client_frames()
+    before = used(session)
+    session.channel.dataReceived(LATER)
+    session.provider.send(CREATED + told(10, 5, "response.completed"))
+    assert used(session) == before + 15
+    assert session.counts.in_flight("alice") == 0
+
+
+@pytest.mark.parametrize("more", [b"", CREATED])
+def test_what_goes_on_in_the_background_counts_what_it_may_come_to(more: bytes) -> None:
+    create = b'{"type":"response.create","model":"main/m","input":"hi","background":true}'
+    session = Session(TOKENS, RESPONSES).open_duplex(frame(0x81, create))
+    session.provider.send(more)
+    session.leave()
+    assert used(session) == input_hold(create.replace(b"main/", b"")) + 100
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        frame(0x82, b'\n{"type":"response.create","model":"m"}'),
+        frame(0x82, b'\xef\xbb\xbf{"type":"response.create","model":"m"}'),
+        frame(0x82, '{"type":"response.create","model":"m"}'.encode("utf-16")),
+        frame(0x81, b'{"typ\\u0065":"response.create","model":"m"}'),
+        frame(0x01, b'{"type":"respon') + frame(0x80, b'se.create","model":"m"}'),
+    ],
+)
+def test_no_form_of_a_message_goes_round_the_limits(message: bytes) -> None:
+    session = Session("{in_flight: 1}", RESPONSES).open_duplex()
+    session.sent()
+    session.channel.dataReceived(message)
+    assert session.provider_frames() == []
+    assert session.errors() == [(429, "rate_limit_error", "rate_limit_exceeded")]
+
+
+def test_a_session_without_a_model_has_no_price() -> None:
+    session = Session("{usd: 1, per: month}", "/v1/live/sessions")
+    assert session.received().startswith(b"HTTP/1.1 403 ")
+    assert b"names no model" in session.received()
 
 
 def test_a_model_without_a_price_is_refused_and_the_socket_stays() -> None:
