@@ -47,9 +47,10 @@ from mgw.exchange.untold import Tokens
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.realtime.messages import MAX_MESSAGE_BYTES, find_message_models
 from mgw.routing.resolve import Target
-from mgw.tokens.hold import input_hold, output_hold, runs_in_background
+from mgw.tokens.hold import input_hold, output_asked
 from mgw.wire.media_types import EVENT_STREAM
 
+_MOST_WAITING: Final = 1000
 _PARTS: Final = frozenset({Unit.TOKEN, Unit.NANODOLLAR})
 
 
@@ -119,14 +120,17 @@ class SessionLimits:
 class _Running(Struct, eq=False):
     """A response in progress, or one that was asked for."""
 
-    permit: Permit
     target: Target | None
     tokens_in: int = 0
     """Those of the request, about."""
+    tokens_held: int = 0
+    """The most that the answer holds."""
     tokens_out: int = 0
     """What the answer may come to where the provider goes on with it without the client."""
+    permit: Permit | None = None
+    """``None``: it has not been admitted yet."""
     answer: AnswerCopy | None = None
-    """What has come of it; ``None``: nothing is estimated."""
+    """What has come of it; ``None``: nothing has, or nothing is estimated."""
     is_begun: bool = False
     """Whether anything has come of it."""
     counted: Taken = NOTHING
@@ -182,16 +186,17 @@ class ResponseLimits:
             return None
         if not self.messages.asks_response(payload):
             return payload
+        asked = self._read(payload)
         try:
-            found = self._ask(payload)
+            found = self._ask(asked)
         except GatewayError as error:
             self.refuse(error)
             return None
         if isinstance(found, Permit):
-            self._running.append(self._run(found, payload))
+            self._run(asked, found)
             return payload
         self._keep(payload)
-        _ = found.addCallback(partial(self._on_answer, payload))
+        _ = found.addCallback(partial(self._on_answer, payload, asked))
         return None
 
     def on_usage(self, usage: TokenUsage) -> None:
@@ -246,20 +251,29 @@ class ResponseLimits:
         if step is ResponseStep.BEGINS:
             self._cut = None  # the error has ended it
         running = self._cut or (self._running[0] if self._running else None)
-        if running is not None:
-            running.take(payload)
+        if running is None:
+            return
+        if running.answer is None and self.reads_answers:
+            running.answer = AnswerCopy(
+                self.exchange.route.dialect, self.exchange.request_id, in_pieces=False
+            )
+            running.answer.begin(EVENT_STREAM, b"")
+        running.take(payload)
 
-    def _ask(self, payload: bytes) -> Permit | Deferred[Permit | LimitReached]:
-        target = self._target(payload)
+    def _ask(self, asked: _Running) -> Permit | Deferred[Permit | LimitReached]:
+        target = asked.target
         if target is not None and not has_known_price(self.exchange, target):
             raise model_not_priced(target.asked_model or "")
-        found = self.client.begin(self._held(payload, target))
+        held = Taken()
+        if holds_estimates(self.client.limits):
+            held = self._priced(target, asked.tokens_in, asked.tokens_held)
+        found = self.client.begin(held)
         if isinstance(found, Permit):
             return found
         assert isinstance(found, Deferred), "counts of other processes answer with one"
         return found
 
-    def _on_answer(self, payload: bytes, found: Permit | LimitReached) -> None:
+    def _on_answer(self, payload: bytes, asked: _Running, found: Permit | LimitReached) -> None:
         assert self.client.counts is not None, "it has limits"
         if self._is_over:
             if isinstance(found, Permit):
@@ -270,7 +284,7 @@ class ResponseLimits:
         if isinstance(found, LimitReached):
             self.refuse(limit_refusal(found, self.client.zone))
         else:
-            self._running.append(self._run(found, payload))
+            self._run(asked, found)
             self.send(payload)
         for later in waiting:
             passed = self.pass_message(later)
@@ -280,20 +294,24 @@ class ResponseLimits:
     def _keep(self, payload: bytes) -> None:
         self._waiting.append(payload)
         self._waiting_bytes += len(payload)
-        if len(self._waiting) > 1 and self._waiting_bytes > MAX_MESSAGE_BYTES:
-            message = f"more than {MAX_MESSAGE_BYTES} bytes of messages wait for one of them to be counted"
+        is_too_much = self._waiting_bytes > MAX_MESSAGE_BYTES or len(self._waiting) > _MOST_WAITING
+        if len(self._waiting) > 1 and is_too_much:
+            message = (
+                f"more than {MAX_MESSAGE_BYTES} bytes or {_MOST_WAITING} messages wait for one of them to be "
+                "counted"
+            )
             self.give_up(GatewayError(Reason.OVERLOADED, message))
 
     def _settle_estimated(self, running: _Running) -> None:
         """Settle a response of which nothing is told, in the thread of the estimates."""
-        exchange, answer = self.exchange, running.answer
+        exchange = self.exchange
 
         def then(tokens: Tokens) -> None:
             self._settle(running, self._priced(running.target, *tokens))
 
-        if answer is None:
+        if not self.reads_answers:
             self._settle(running, Taken())
-        elif exchange.estimates is None or not running.is_begun:
+        elif exchange.estimates is None or running.answer is None:
             then(running.estimate_roughly())
         else:
             model = None if running.target is None else running.target.upstream_model
@@ -320,6 +338,7 @@ class ResponseLimits:
 
     def _settle(self, running: _Running, taken: Taken) -> None:
         assert self.client.counts is not None, "it has limits"
+        assert running.permit is not None, "it was admitted"
         _ = self.client.counts.end(running.permit, taken)
 
     def _target(self, payload: bytes) -> Target | None:
@@ -330,25 +349,19 @@ class ResponseLimits:
             return target
         return Target(target.provider, named[-1].value, named[-1].value)
 
-    def _held(self, payload: bytes, target: Target | None) -> Taken:
-        if not holds_estimates(self.client.limits):
-            return Taken()
+    def _read(self, payload: bytes) -> _Running:
+        """Return what is asked for, as far as the limits need to know."""
+        target, limits = self._target(payload), self.client.limits
+        if not (holds_estimates(limits) or self.reads_answers):
+            return _Running(target)
         usual = self.exchange.generation.config.edge_auth.reserve_output_tokens
-        tokens_out = output_hold(payload, dialect_of(self.exchange.route.dialect).answer_places, usual)
-        return self._priced(target, input_hold(payload), tokens_out)
+        places = dialect_of(self.exchange.route.dialect).answer_places
+        tokens_held, in_background = output_asked(payload, places, usual)
+        return _Running(target, input_hold(payload), tokens_held, tokens_held if in_background else 0)
 
-    def _run(self, permit: Permit, payload: bytes) -> _Running:
-        """Return a response that is asked for, with what is known of it by now."""
-        exchange, target = self.exchange, self._target(payload)
-        if not self.reads_answers:
-            return _Running(permit, target)
-        places, tokens_out = dialect_of(exchange.route.dialect).answer_places, 0
-        if runs_in_background(payload, places):
-            usual = exchange.generation.config.edge_auth.reserve_output_tokens
-            tokens_out = output_hold(payload, places, usual)
-        answer = AnswerCopy(exchange.route.dialect, exchange.request_id, in_pieces=False)
-        answer.begin(EVENT_STREAM, b"")
-        return _Running(permit, target, input_hold(payload), tokens_out, answer)
+    def _run(self, asked: _Running, permit: Permit) -> None:
+        asked.permit = permit
+        self._running.append(asked)
 
     def _priced(self, target: Target | None, tokens_in: int | None, tokens_out: int | None) -> Taken:
         exchange, tokens_in, tokens_out = self.exchange, tokens_in or 0, tokens_out or 0

@@ -49,21 +49,26 @@ def output_hold(body: bytes, places: AnswerPlaces, usual: int) -> int:
 
     :param usual: the most of one answer that is held, and what is held where the request states no limit.
     """
-    stated = _stated(body, places)
+    return output_asked(body, places, usual)[0]
+
+
+def output_asked(body: bytes, places: AnswerPlaces, usual: int) -> tuple[int, bool]:
+    """Return the same, and what :func:`runs_in_background` does, by one look."""
+    stated, in_background = _stated(body, places)
     limit = max((value for name in places.limits for value in stated.get(name, ())), default=usual)
-    return min(limit, usual) * _answers(stated, places)
+    return min(limit, usual) * _answers(stated, places), in_background
 
 
 def runs_in_background(body: bytes, places: AnswerPlaces) -> bool:
     """Return whether a request asks for an answer that goes on once the request has ended."""
     if places.background is None:
         return False
-    return any(bytes(raw).strip() == b"true" for raw in _members(body, (places.background,)))
+    return any(map(_is_true, _raws(body, (places.background,))))
 
 
 def answers_asked(body: bytes, places: AnswerPlaces) -> int:
     """Return how many answers, such as images, a request asks for; 1 where it does not say so in JSON."""
-    return _answers(_stated(body, places), places)
+    return _answers(_stated(body, places)[0], places)
 
 
 def answers_in_part(value: str) -> int:
@@ -80,23 +85,30 @@ def _answers(stated: Mapping[str, tuple[int, ...]], places: AnswerPlaces) -> int
     return min(max(answers, 1), _MOST_ANSWERS)
 
 
-def _stated(body: bytes, places: AnswerPlaces) -> dict[str, tuple[int, ...]]:
-    """Return the numbers that a body states, by their names; nothing where it cannot be read."""
+def _stated(body: bytes, places: AnswerPlaces) -> tuple[dict[str, tuple[int, ...]], bool]:
+    """Return the numbers that a body states, by their names, and whether it asks to go on without it.
+
+    There is nothing where it cannot be read.
+    """
     names = (*places.limits, *places.answers)
-    holders = [body]
+    outer = places.objects or names
+    beside = () if places.background is None else (places.background,)
+    found = _raws(body, (*outer, *beside))
+    in_background = any(map(_is_true, found[len(outer) :]))
+    holders = [found[: len(outer)]]
     if places.objects:
-        holders = [bytes(raw) for raw in _members(body, places.objects)]
+        holders = [_raws(bytes(raw), names) for raw in holders[0] if raw is not UNSET]
     numbers: dict[str, tuple[int, ...]] = {}
     for holder in holders:
-        for name, raw in zip(names, _raws(holder, names), strict=True):
+        for name, raw in zip(names, holder, strict=True):
             number = None if raw is UNSET else _number(raw)
             if number is not None:
                 numbers[name] = (*numbers.get(name, ()), number)
-    return numbers
+    return numbers, in_background
 
 
-def _members(body: bytes, names: tuple[str, ...]) -> list[Raw]:
-    return [raw for raw in _raws(body, names) if raw is not UNSET]
+def _is_true(raw: Raw | UnsetType) -> bool:
+    return raw is not UNSET and len(memoryview(raw)) <= _MOST_DIGITS and bytes(raw) == b"true"
 
 
 def _raws(body: bytes, names: tuple[str, ...]) -> Sequence[Raw | UnsetType]:
@@ -122,7 +134,12 @@ def _decoder(names: tuple[str, ...]) -> Callable[[bytes], Any]:  # Any: its clas
 
 
 def _number(raw: Raw) -> int | None:
-    """Return a number that is none below zero; Google's servers read a text of digits as one, too."""
+    """Return a number that is none below zero; Google's servers read a text of digits as one, too.
+
+    What is longer than any number is not read: it may be an array of millions.
+    """
+    if len(memoryview(raw)) > _MOST_DIGITS:
+        return None
     try:
         value = _VALUES.decode(raw)
         number = int(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else -1

@@ -301,6 +301,8 @@ class _SessionType(Struct, frozen=True):
 
 _TYPE_DECODER: Final = Decoder(_SessionType)
 _SESSION_DECODER: Final = Decoder(_SessionEvent, strict=False)
+_NEUTRALIZED_BYTES: Final = 64 * 1024
+_ANY_LENGTH: Final = 2**62
 _ENDS_OF_RESPONSES: Final = frozenset(
     {"response.done", "response.completed", "response.incomplete", "response.failed"}
 )
@@ -325,7 +327,7 @@ def asks_response(message: bytes) -> bool:
 
     One that cannot be read might: hosts may read what is no UTF-8, or begins with a byte order mark.
     """
-    return bool(message) and _type_of(message) in ("response.create", "")
+    return bool(message) and _type_of(message, _NEUTRALIZED_BYTES) in ("response.create", "")
 
 
 def read_step(message: bytes) -> ResponseStep:
@@ -340,11 +342,16 @@ def read_step(message: bytes) -> ResponseStep:
     return ResponseStep.REFUSED if kind == "error" else ResponseStep.OTHER
 
 
-def _type_of(message: bytes) -> str:
+def _type_of(message: bytes, most: int = _ANY_LENGTH) -> str:
+    """Return the type of a message; empty: it has none, or cannot be read.
+
+    :param most: how long one is that half of a surrogate pair is looked for in, which takes long.
+    """
     try:
         return _TYPE_DECODER.decode(message).type
     except (MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
+        if len(message) > most:
+            return ""
     try:  # perhaps half of a surrogate pair alone, which clients cut emoji into
         return _TYPE_DECODER.decode(neutralize_surrogates(message)).type
     except (MsgspecError, UnicodeDecodeError, RecursionError):

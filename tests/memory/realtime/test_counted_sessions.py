@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
 from typing import Any, Final
@@ -11,6 +12,7 @@ from twisted.internet.defer import Deferred
 
 from mgw.clients.limits import Limits, Taken
 from mgw.clients.local_counts import LocalCounts
+from mgw.exchange.answer_copy import AnswerCopy
 from mgw.exchange.untold import Estimates
 from mgw.realtime.messages import MAX_MESSAGE_BYTES
 from mgw.realtime.sessions import SESSIONS
@@ -363,3 +365,20 @@ def test_no_more_than_some_bytes_wait() -> None:
     assert session.client_frames() == []
     session.channel.dataReceived(half)
     assert session.client_frames()[-1].code == 1013
+
+
+@pytest.mark.usefixtures("answers")
+def test_no_more_than_some_messages_wait() -> None:
+    session = Session(TWO_A_DAY, RESPONSES)
+    session.open_duplex(CREATE + OTHER * 999)
+    assert session.client_frames() == []
+    session.channel.dataReceived(OTHER)
+    assert session.client_frames()[-1].code == 1013
+
+
+def test_a_response_that_has_not_begun_keeps_no_reader_of_its_answer() -> None:
+    session = Session("{tokens: 100000, per: day}", RESPONSES).open_duplex(CREATE * 50)
+    gc.collect()
+    assert not [one for one in gc.get_objects() if isinstance(one, AnswerCopy)]
+    session.provider.send(CREATED)
+    assert len([one for one in gc.get_objects() if isinstance(one, AnswerCopy)]) == 1
