@@ -27,6 +27,8 @@ from mgw.canonical.conversation import (
 )
 from mgw.tokens.text import estimate_text_tokens
 
+_OF_SCHEMAS = frozenset({"items", "prefixItems", "anyOf", "oneOf", "allOf"})
+_OF_NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions"})
 PER_MESSAGE = 4
 """Three and the role."""
 PER_NAME = 1
@@ -114,24 +116,28 @@ def _count_schema(schema: JsonObject, tally: _Tally) -> None:
             waiting += node
         if not isinstance(node, dict):
             continue
-        for word in ("properties", "$defs", "definitions"):
-            if isinstance(named := node.get(word), dict) and named:
-                tally.overhead += PER_OBJECT
-                for name, child in named.items():
-                    tally.overhead += PER_PROPERTY
-                    tally.texts.append(_property_line(name, child))
-                    waiting.append(child)
-        if isinstance(choices := node.get("enum"), list):
-            tally.overhead += PER_ENUM + PER_ENUM_ITEM * len(choices)
-            tally.texts += (str(choice) for choice in choices if isinstance(choice, str | int | float))
-        waiting += (node.get(word) for word in ("items", "prefixItems", "anyOf", "oneOf", "allOf"))
+        for word, value in node.items():  # few of all words: a request may have thousands of tools
+            if word in _OF_SCHEMAS:
+                waiting.append(value)
+            elif word == "enum" and isinstance(value, list):
+                tally.overhead += PER_ENUM + PER_ENUM_ITEM * len(value)
+                tally.texts += (str(choice) for choice in value if isinstance(choice, str | int | float))
+            elif word in _OF_NAMED_SCHEMAS and isinstance(value, dict) and value:
+                tally.overhead += PER_OBJECT + PER_PROPERTY * len(value)
+                tally.texts += [_property_line(name, child) for name, child in value.items()]
+                waiting += value.values()
 
 
 def _property_line(name: str, schema: object) -> str:
     if not isinstance(schema, dict):
         return name
-    said = [part for word in ("type", "description") if isinstance(part := schema.get(word), str)]
-    return ":".join((name, *said)).rstrip(".")
+    kind, description = schema.get("type"), schema.get("description")
+    line = name
+    if isinstance(kind, str):
+        line = f"{line}:{kind}"
+    if isinstance(description, str):
+        line = f"{line}:{description}"
+    return line.rstrip(".")
 
 
 class _Price(NamedTuple):
