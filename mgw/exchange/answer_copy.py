@@ -27,7 +27,7 @@ from mgw.tokens.answer import AnswerTokens
 from mgw.tokens.estimate import estimate_sound
 from mgw.wire.encodings import Gunzip
 from mgw.wire.json_document import has_more_values
-from mgw.wire.media_types import is_event_stream
+from mgw.wire.media_types import is_event_stream, media_type
 
 KEPT_BYTES: Final = 64 * 1024
 """How much of a stream is kept as it came."""
@@ -45,6 +45,8 @@ _WORDS: Final = re.compile(
 _MARKS_BESIDE: Final = b'"transcript"', b'"custom"'
 _BESIDE: Final = re.compile(rb'"(?:transcript|input)"' + _STRING)
 """What the reader of chats does not know: what is spoken, and calls of custom tools."""
+_TEXT: Final = b"text/"
+"""What is no JSON, such as a transcription with the times of its lines."""
 _SPOKEN: Final = b'"audio"'
 _SOUND: Final = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z0-9+/=]*+)')
 _BACKGROUND: Final = re.compile(rb'"background"[ \t\r\n]*:[ \t\r\n]*true')
@@ -146,6 +148,11 @@ class AnswerCopy:
         return (self._tokens.characters + self._size + self._unread) // _BYTES_A_TOKEN
 
     @property
+    def is_stream(self) -> bool:
+        """Whether it comes in pieces."""
+        return self._is_stream
+
+    @property
     def _has_found(self) -> bool:
         return bool(self._tokens.characters or self._tokens.media)
 
@@ -224,7 +231,10 @@ class AnswerCopy:
             self.has_ended = True
         except _UNREADABLE:
             pass
-        _find_words(body, self._words)
+        if self._dialect is None and media_type(self._content_type).startswith(_TEXT):
+            self._words.add(body.decode("utf-8", "replace"))
+        else:
+            _find_words(body, self._words)
         return False
 
 

@@ -30,13 +30,12 @@ from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of
 from mgw.wire.json_document import Span
 from mgw.wire.json_spans import Edit, FoundString, apply_edits, edited_parts, find_model
-from mgw.wire.media_types import JSON, media_type
+from mgw.wire.media_types import FORM, JSON, media_type
 from mgw.wire.multipart import FormReader, find_nested_in_part, find_part, part_edits
 from mgw.wire.nested_strings import NestedString, find_nested_strings
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
 _TREATMENTS_WITH_HISTORY: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
-FORM: Final = b"multipart/form-data"
 MAX_PART_BYTES: Final = 64 * 1024
 """The longest part of a form that is read."""
 MANY_MODELS: Final = 1000

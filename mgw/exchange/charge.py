@@ -17,6 +17,8 @@ from mgw.usage.price_row import Quantities
 from mgw.usage.prices import PriceTable
 
 _REFUSED = 400
+_MILLISECONDS_A_TOKEN = 100
+"""Sound is estimated at ten tokens a second."""
 
 
 def priced_modality(route: Route) -> Modality | None:
@@ -72,8 +74,11 @@ def _charge_for_tokens(
         return 0
     known = replace(usage, tokens_in=tokens_in or 0, tokens_out=tokens_out or 0)
     simple = replace(known, parts=None, cache_read=None, cache_write=None, reasoning=None, service_tier=None)
+    milliseconds = None if usage.billed is None else usage.billed.milliseconds
+    if milliseconds is None and modality is Modality.AUDIO_TRANSCRIBE:
+        milliseconds = (row.tokens_in_estimated or 0) * _MILLISECONDS_A_TOKEN
     for counted in (known, simple):  # what is told may have no price: then as if it were not told
-        found = prices.estimate(provider, model, modality, Quantities(counted), wall)
+        found = prices.estimate(provider, model, modality, Quantities(counted, milliseconds), wall)
         if found is not None:
             return found
     return prices.hold(provider, model, tokens_in or 0, tokens_out or 0, wall) or 0

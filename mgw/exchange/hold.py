@@ -18,7 +18,7 @@ from mgw.clients.client_refusals import model_not_priced
 from mgw.clients.limits import Taken
 from mgw.dialects import dialect_of
 from mgw.exchange.attempts import Attempts
-from mgw.exchange.body import FORM, decode_body
+from mgw.exchange.body import decode_body
 from mgw.exchange.charge import priced_modality
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import SEARCHED_BYTES, maybe_offload
@@ -33,7 +33,7 @@ from mgw.routing.resolve import Target
 from mgw.tokens.hold import answers_asked, answers_in_part, input_hold, input_hold_of_size, output_hold
 from mgw.usage.price_row import Quantities
 from mgw.wire.headers import value_of
-from mgw.wire.media_types import media_type
+from mgw.wire.media_types import FORM, media_type
 from mgw.wire.multipart import FormReader, feed_whole
 
 _NO_TOKENS = TokenUsage(0, 0)

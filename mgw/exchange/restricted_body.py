@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from mgw.bodies.source import BodySource, read_all, read_pieces
-from mgw.exchange.body import FORM, MAX_PART_BYTES, MODELS, RequestBody, decode_body
+from mgw.exchange.body import MAX_PART_BYTES, MODELS, RequestBody, decode_body
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import SMALL_BYTES, maybe_offload
 from mgw.exchange.target_resolution import MODEL, check_query
@@ -23,7 +23,7 @@ from mgw.routing.model_source import ModelAt
 from mgw.routing.route import Route, Treatment
 from mgw.wire.headers import values_of
 from mgw.wire.json_spans import FoundString
-from mgw.wire.media_types import JSON, media_type
+from mgw.wire.media_types import FORM, JSON, media_type
 from mgw.wire.multipart import feed_whole
 from mgw.wire.nested_strings import JsonPath, NestedString
 from mgw.wire.target import query_value

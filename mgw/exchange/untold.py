@@ -22,6 +22,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from mgw.bodies.source import BodySource, body_size
+from mgw.canonical.answer_places import AnswerPlaces
 from mgw.config.settings import Config
 from mgw.dialects import client_side_of, dialect_of
 from mgw.dialects.dialect import RequestContext
@@ -31,13 +32,15 @@ from mgw.nouns.errors import GatewayError
 from mgw.nouns.vocabulary import Modality
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.routing.route import Route, Treatment
-from mgw.tokens.estimate import estimate_tokens
-from mgw.tokens.hold import output_hold, runs_in_background
+from mgw.tokens.estimate import UNSEEN_IMAGE, estimate_sound, estimate_tokens
+from mgw.tokens.hold import answers_asked, output_hold, runs_in_background
 from mgw.tokens.media_runs import BYTES_A_TOKEN
 from mgw.tokens.unparsed import estimate_unparsed, guess_unparsed
 from mgw.usage.event import Outcome, SettledExchange
 from mgw.wire.encodings import decode_content
+from mgw.wire.headers import value_of
 from mgw.wire.json_document import has_more_values
+from mgw.wire.media_types import FORM, media_type
 
 _log: Final = Logger()
 MAX_PENDING: Final = 64
@@ -49,18 +52,23 @@ MAX_VALUES: Final = 400_000
 """What has more is read as a text, not as a conversation."""
 _UNREADABLE: Final = (GatewayError, MsgspecError, UnicodeDecodeError, RecursionError)
 _ANSWERED: Final = 400
+_IN_BACKGROUND: Final = AnswerPlaces(background="background")
+"""How the routes say it whose answers are no chat."""
 
 Tokens = tuple[int | None, int | None]
 """The tokens of the request and of the answer, as far as they are estimated."""
 
 
 def may_be_estimated(route: Route) -> bool:
-    """Whether a model reads text for a route: to write an answer, or to embed it."""
-    return writes_text(route) or (route.metered and route.modality is Modality.EMBEDDING)
+    """Whether a model is asked by a route: moderations cost nothing."""
+    is_asked = route.metered and route.method == "POST"
+    return writes_text(route) or (is_asked and route.modality is not Modality.TEXT)
 
 
 def writes_text(route: Route) -> bool:
     """Whether a model writes the answers of a route, as it does where a host may choose among models."""
+    if route.answers_in_text or route.modality is Modality.AUDIO_TRANSCRIBE:
+        return True
     return route.has_known_end and (route.treatment is Treatment.CHAT or bool(route.models.others))
 
 
@@ -170,6 +178,13 @@ class UntoldUsage:
         """
         self._request, self._body = request, body
         self._reserve = reserve
+        tokens = _tokens_of_upload(self._route, request, body)
+        if tokens is not None:
+            self._guess, self._body = tokens, None
+
+    @property
+    def _has_output(self) -> bool:
+        return self.writes_text or self._route.modality is Modality.IMAGE_GEN
 
     def keep_body(self) -> None:
         """Reserve the memory of the body once more, which a response that begins has released."""
@@ -195,7 +210,7 @@ class UntoldUsage:
             return False
         broke_off = settled.outcome is not Outcome.OK
         needs_in = usage.tokens_in is None or broke_off
-        needs_out = self.writes_text and (usage.tokens_out is None or broke_off)
+        needs_out = self._has_output and (usage.tokens_out is None or broke_off)
         if not (needs_in or needs_out):
             return False
         context = RequestContext(model, self._route.in_pieces, request.raw_query, drop_hosted_tools=True)
@@ -248,20 +263,38 @@ def _decoded(body: bytes, codings: Sequence[bytes], max_bytes: int) -> bytes:
         return body
 
 
+def _tokens_of_upload(route: Route, request: ClientRequest, body: bytes | BodySource) -> int | None:
+    """Return about how many tokens a request has that uploads sound or an image; ``None``: its text says."""
+    if route.modality is Modality.AUDIO_TRANSCRIBE:
+        return estimate_sound(body_size(body) * 4 // 3)
+    is_form = media_type(value_of(request.headers, b"content-type") or b"") == FORM
+    return UNSEEN_IMAGE if is_form and route.modality is Modality.IMAGE_GEN else None
+
+
 def _count_answer(route: Route, body: bytes, answer: AnswerCopy, usual: int, factor: float) -> int:
     """Return about how many tokens an answer has, or may come to where it goes on in the background.
 
+    A run of an assistant does, unless it is a stream.
+
     :param body: of the request; empty where that could not be kept.
     """
-    tokens, places = answer.estimate(factor), dialect_of(route.dialect).answer_places
-    if answer.has_ended or not (answer.is_background or runs_in_background(body, places)):
+    dialect = dialect_of(route.dialect)
+    if route.modality is Modality.IMAGE_GEN:
+        return UNSEEN_IMAGE * answers_asked(body, dialect.image_places)
+    tokens, places = answer.estimate(factor), dialect.answer_places
+    goes_on = answer.is_background or (route.hides_cost and not answer.is_stream)
+    asked = _IN_BACKGROUND if route.answers_in_text else places
+    if answer.has_ended or not (goes_on or runs_in_background(body, asked)):
         return tokens
     return max(tokens, output_hold(body, places, usual))
 
 
 def _guess_answer(route: Route, body: bytes | BodySource | None, answer: AnswerCopy, usual: int) -> int:
     """Return the same at hardly any cost."""
-    tokens, name = answer.estimate_roughly(), dialect_of(route.dialect).answer_places.background
+    if route.modality is Modality.IMAGE_GEN:
+        return UNSEEN_IMAGE
+    places = _IN_BACKGROUND if route.answers_in_text else dialect_of(route.dialect).answer_places
+    tokens, name = answer.estimate_roughly(), places.background
     if name is None or not isinstance(body, bytes) or b'"%b"' % name.encode() not in body:
         return tokens
     return max(tokens, usual)

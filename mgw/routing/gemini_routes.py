@@ -56,6 +56,7 @@ _RESOURCES: Final = (
         models=IN_PATH,
         modality=Modality.TEXT,
         metered=True,
+        answers_in_text=True,
     ),
     Resource("/v1beta/models/{model}", "PATCH DELETE", IN_PATH),
     Resource("/v1beta/models/{model}/operations", "GET"),
@@ -94,7 +95,7 @@ _RESOURCES: Final = (
     Resource("/v1beta/tunedModels/{tuned_model}/operations/{operation}", "GET"),
     Resource("/v1beta/tunedModels/{tuned_model}/permissions", "GET POST"),
     Resource("/v1beta/tunedModels/{tuned_model}/permissions/{permission}", "GET PATCH DELETE"),
-    Resource("/v1beta/interactions", "POST", _INTERACTION, metered=True),
+    Resource("/v1beta/interactions", "POST", _INTERACTION, metered=True, answers_in_text=True),
     Resource("/v1beta/interactions/{interaction}", "GET DELETE"),
     Resource("/v1beta/interactions/{interaction}/cancel", "POST"),
     Resource("/v1beta/interactions/{interaction}/auth_tokens", "POST", hides_cost=True),
@@ -121,7 +122,7 @@ _RESOURCES: Final = (
     Resource("/v1beta/webhooks/{webhook}:rotateSigningSecret", "POST"),
     Resource("/v1beta/credentials", "GET POST"),
     Resource("/v1beta/credentials/{credential}", "GET PATCH DELETE"),
-    Resource("/v1beta/decisions", "POST", _MODEL, metered=True),
+    Resource("/v1beta/decisions", "POST", _MODEL, metered=True, answers_in_text=True),
     Resource("/v1beta/auth_tokens", "POST", _SETUP, hides_cost=True),
 )
 

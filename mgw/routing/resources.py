@@ -38,6 +38,8 @@ class Resource(Struct, frozen=True):
     call: Call = Call()
     unstored: bytes | None = None
     """As in :class:`~mgw.routing.route.Route`."""
+    answers_in_text: bool = False
+    """As in :class:`~mgw.routing.route.Route`."""
     hides_cost: bool = False
     """Whether what is posted or changed starts work at a cost that no response reports."""
 
@@ -95,6 +97,7 @@ def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection
         url_rewrite=resource.url_rewrite,
         group=group_of(resource.path),
         preferred=resource.preferred,
+        answers_in_text=resource.answers_in_text and method == "POST",
         hides_cost=resource.hides_cost and changing,
     )
 

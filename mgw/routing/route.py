@@ -116,6 +116,8 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     """The path is this family's where nothing says whose it is and others have it too (contract 4.13)."""
     counts_messages: bool = False
     """Whether not its sessions are requests of the client's limits, but each message for a response."""
+    answers_in_text: bool = False
+    """Whether a model writes what it answers, where the treatment does not say so."""
     hides_cost: bool = False
     """Whether it starts work at a cost that no response reports: a job, or a session elsewhere."""
 

@@ -8,6 +8,7 @@ from typing import Final
 EVENT_STREAM: Final = b"text/event-stream"
 AMAZON_EVENT_STREAM: Final = b"application/vnd.amazon.eventstream"
 JSON: Final = b"application/json"
+FORM: Final = b"multipart/form-data"
 _STREAMS: Final = frozenset({EVENT_STREAM, b"text/plain", b""})
 """What hosts call a stream of events that they were asked for."""
 

@@ -57,6 +57,7 @@ prices:
     - {{model: "gpt-*", input: 2, output: 10}}
     - {{model: "claude-*", input: 3, output: 15}}
     - {{model: "gem-*", input: 1, output: 4}}
+    - {{model: by-minute, per_minute: 0.006}}
     - {{model: tts-1, per_million_characters: 15}}
     - {{model: dall-e-3, per_image: 0.04}}
 """
