@@ -13,8 +13,9 @@ from mgw.clients.client import clients_of
 from mgw.clients.limits import Taken
 from mgw.exchange.offload import SEARCHED_BYTES
 from mgw.nouns.errors import GatewayError, Reason
-from tests.memory.exchange.test_holds import TOKENS, USD, Asked
+from tests.memory.exchange.test_holds import TOKENS, USD, Asked, held_for
 from tests.memory.exchange.test_untold import UNTOLD
+from tests.support.bodies import SteppedDisk
 from tests.support.deferreds import refusal_of
 from tests.support.pipelines import answered
 from tests.support.translation import asked, said
@@ -153,3 +154,46 @@ def test_an_estimate_that_is_known_in_a_new_period_gives_no_room_there(
     assert event.counted_tokens < held.tokens
     used = event.counted_tokens if is_given_back else 0
     assert gateway.books.row("tokens_per_day") == (2000 + used, 0)
+
+
+LARGE: Final = asked("gpt-b", max_tokens=5, user="fox and dog " * (SEARCHED_BYTES // 12 + 1))
+CODED: Final = gzip.compress(asked("gpt-b", max_tokens=5, user="fox and dog " * SEARCHED_BYTES), 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"), [(LARGE, None), (CODED, [(b"Content-Encoding", b"gzip")])], ids=["large", "coded"]
+)
+@pytest.mark.parametrize("steps", range(8))
+def test_a_client_that_leaves_while_a_thread_works_leaves_nothing_held(
+    gateway: Asked, body: bytes, headers: Any, steps: int
+) -> None:
+    disk = SteppedDisk()
+    gateway.pipeline.offload = disk
+    _, done = gateway.ask(body, headers=headers)
+    _ = done.addErrback(lambda _: None)
+    for _ in range(steps):
+        if disk.waiting:
+            disk.step()
+    done.cancel()
+    disk.run()
+    assert gateway.books.row("tokens_per_day") == (0, 0)
+    assert gateway.books.row("usd_per_month") == (0, 0)
+    assert gateway.books.in_flight("alice") == 0
+
+
+@pytest.mark.parametrize("body", [LARGE, CODED], ids=["large", "coded"])
+def test_what_a_thread_has_looked_at_holds_the_same(gateway: Asked, body: bytes) -> None:
+    disk = SteppedDisk()
+    gateway.pipeline.offload = disk
+    gateway.ask(body, headers=[(b"Content-Encoding", b"gzip")] if body is CODED else None)
+    assert gateway.books.held == []
+    disk.run()
+    plain = gzip.decompress(CODED) if body is CODED else body
+    assert gateway.books.held == [held_for(plain, 5)]
+
+
+def test_a_spooled_body_that_asks_a_model_holds_its_size(gateway: Asked) -> None:
+    gateway = Asked(TOKENS)
+    body = MemoryBody(b'{"tool_outputs":[{"output":"%b"}]}' % (b"fox " * 5000))
+    gateway.pipeline.ask("/v1/threads/t/runs/r/submit_tool_outputs", body)
+    assert gateway.books.held == [Taken(1, -(-body.size // 4) + 1000, 0)]

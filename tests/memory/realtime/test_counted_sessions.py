@@ -382,3 +382,45 @@ def test_a_response_that_has_not_begun_keeps_no_reader_of_its_answer() -> None:
     assert not [one for one in gc.get_objects() if isinstance(one, AnswerCopy)]
     session.provider.send(CREATED)
     assert len([one for one in gc.get_objects() if isinstance(one, AnswerCopy)]) == 1
+
+
+@pytest.mark.parametrize("tokens", [10, 900])
+def test_counts_that_answer_behind_the_end_of_a_session_change_nothing(
+    answers: LateAnswers, tokens: int
+) -> None:
+    session = Session(f"{DAY}, {{in_flight: 1}}")
+    answers.go_on()
+    session.open()
+    session.provider.send(told(tokens, 0) + told(tokens, 0))
+    assert len(answers.waiting) == 2
+    session.leave()
+    answers.go_on()
+    answers.go_on()
+    assert session.row("tokens_per_day") == (2 * tokens, 0)
+    assert session.counts.in_flight("alice") == 0
+    assert session.event.status is Outcome.CLIENT_ABORT
+    assert session.is_free()
+
+
+def test_a_session_whose_client_leaves_before_it_is_admitted_leaves_nothing_counted(
+    answers: LateAnswers,
+) -> None:
+    session = Session("{requests: 5, per: day}, {in_flight: 1}")
+    session.leave()
+    answers.go_on()
+    assert session.row("requests_per_day")[1] == 0
+    assert session.counts.in_flight("alice") == 0
+
+
+def test_responses_behind_one_another_are_settled_one_by_one() -> None:
+    session = Session("{requests: 9, per: day}, {in_flight: 3}, {tokens: 100000, per: day}", RESPONSES)
+    session.open_duplex(CREATE + LATER + LATER)
+    session.provider.send(CREATED + words() + told(10, 5, "response.completed"))
+    assert (session.counts.in_flight("alice"), used(session)) == (2, 15)
+    session.provider.send(REFUSED)
+    assert (session.counts.in_flight("alice"), used(session)) == (1, 15)
+    session.provider.send(CREATED + words())
+    session.leave()
+    assert session.counts.in_flight("alice") == 0
+    assert used(session) == pytest.approx(15 + OUT + 20, abs=6)
+    assert session.row("requests_per_day") == (3, 0)
