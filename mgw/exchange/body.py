@@ -81,12 +81,21 @@ class RequestBody:
         """Whether it names so many models that resolving them takes long."""
         return len(self.nested) > MANY_MODELS
 
-    def rename(self, new: str) -> None:
-        """Replace the one model; nothing happens where it has that name."""
+    def rename(self, new: str, *, everywhere: bool = False) -> None:
+        """Replace the one model; nothing happens where it has that name.
+
+        :param everywhere: whether it is replaced where it is stated more than once, be it under that name at
+            last: some server may read the first.
+        """
         found = self.model
-        if found is None or found.value == new:
+        if found is None:
             return
-        if self.in_form:
+        if everywhere and len(found.spans) > 1:
+            literal = new.encode() if self.in_form else encode(new)
+            self.edits += [(span, literal) for span in found.spans]
+        elif found.value == new:
+            return
+        elif self.in_form:
             self.edits += part_edits(found, new)
         else:
             literal = encode(new)

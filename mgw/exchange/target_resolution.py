@@ -167,7 +167,8 @@ def rewrite_models(exchange: Exchange, request: ClientRequest, target: Target, b
     if body.nested:
         return
     if new is not None and exchange.route.models.at is not ModelAt.PATH:
-        body.rename(new)
+        client = exchange.client
+        body.rename(new, everywhere=client is not None and counts_money(client.limits, refusing=True))
 
 
 def _upstream_names(

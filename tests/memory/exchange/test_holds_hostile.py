@@ -197,3 +197,20 @@ def test_a_spooled_body_that_asks_a_model_holds_its_size(gateway: Asked) -> None
     body = MemoryBody(b'{"tool_outputs":[{"output":"%b"}]}' % (b"fox " * 5000))
     gateway.pipeline.ask("/v1/threads/t/runs/r/submit_tool_outputs", body)
     assert gateway.books.held == [Taken(1, -(-body.size // 4) + 1000, 0)]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_model_that_is_stated_twice_is_the_one_that_has_the_price_everywhere(
+    gateway: Asked, times: int
+) -> None:
+    twice = b'{"model":"gpt-dear-unknown","model":"gpt-b","messages":[{"role":"user","content":"hi"}]}'
+    for _ in range(times):  # the second is known already
+        gateway.ask(twice)
+        gateway.send(said({}))
+    sent = [json.loads(body, object_pairs_hook=list) for body in bodies_sent(gateway)]
+    assert [[value for key, value in body if key == "model"] for body in sent] == [["gpt-b", "gpt-b"]] * times
+
+
+def bodies_sent(gateway: Asked) -> list[bytes]:
+    heads = [one.received for one in gateway.pipeline.endpoint.connections]
+    return [part.partition(b"\r\n\r\n")[2] for head in heads for part in head.split(b"POST ")[1:]]
