@@ -168,3 +168,17 @@ def test_a_socket_that_is_refused_is_not_counted(first: bytes) -> None:
     assert session.pipeline.endpoint.connections == []
     assert used(session) == []
     assert session.counts.in_flight("alice") == 0
+
+
+def test_of_known_requests_a_model_that_is_stated_twice_is_replaced_as_well() -> None:
+    harness = WebServerHarness(
+        TEXT.replace('models: [main/m, "gem/*", "claude/*"]', "").replace("9, per: d", "99, per: d")
+    )
+    twice = CHAT.replace(b'{"model":"main/m"', b'{"model":"dear","model":"cheap"')
+    for body in (CHAT.replace(b"main/m", b"cheap"), twice, twice):
+        harness.send(post(body, KEY, JSON))
+        harness.connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        harness.clock.advance(61)
+    received = b"".join([one.received for one in harness.pipeline.endpoint.connections])
+    assert received.count(b'"model":"cheap"') == 5
+    assert b"dear" not in received
