@@ -133,6 +133,8 @@ class _Running(Struct, eq=False):
     """What has come of it; ``None``: nothing has, or nothing is estimated."""
     is_begun: bool = False
     """Whether anything has come of it."""
+    is_created: bool = False
+    """Whether its first message has."""
     counted: Taken = NOTHING
     """What was counted of it as an error seemed to end it."""
 
@@ -250,9 +252,12 @@ class ResponseLimits:
         """Keep what has come of a response."""
         if step is ResponseStep.BEGINS:
             self._cut = None  # the error has ended it
+            if self._running and self._running[0].is_created:
+                self._settle_estimated(self._running.popleft())  # its last message was too long to be seen
         running = self._cut or (self._running[0] if self._running else None)
         if running is None:
             return
+        running.is_created = running.is_created or step is ResponseStep.BEGINS
         if running.answer is None and self.reads_answers:
             running.answer = AnswerCopy(
                 self.exchange.route.dialect, self.exchange.request_id, in_pieces=False

@@ -424,3 +424,16 @@ def test_responses_behind_one_another_are_settled_one_by_one() -> None:
     assert session.counts.in_flight("alice") == 0
     assert used(session) == pytest.approx(15 + OUT + 20, abs=6)
     assert session.row("requests_per_day") == (3, 0)
+
+
+def test_a_response_that_begins_ends_the_one_before_it() -> None:
+    session = Session("{requests: 9, per: day}, {in_flight: 3}, {tokens: 100000, per: day}", RESPONSES)
+    session.open_duplex(CREATE + LATER)
+    session.provider.send(CREATED + words())
+    assert session.counts.in_flight("alice") == 2
+    session.provider.send(CREATED)
+    assert session.counts.in_flight("alice") == 1
+    assert used(session) == pytest.approx(13 + OUT, abs=5)
+    session.provider.send(told(10, 5, "response.completed"))
+    assert session.counts.in_flight("alice") == 0
+    assert used(session) == pytest.approx(13 + OUT + 15, abs=5)
