@@ -157,8 +157,8 @@ def _is_same_period(row: Allowance, begun: float, now: float) -> bool:
 
 
 def _taken(settled: SettledExchange | None, outcome: Outcome) -> Taken:
-    """Return what a request came to; a session that the gateway ends has been a request."""
-    requests = int(outcome is not Outcome.REJECTED or (settled is not None and settled.session is not None))
+    """Return what a request came to; one that has gone upstream before the gateway ends it has been one."""
     if settled is None:
-        return Taken(requests)
+        return Taken(int(outcome is not Outcome.REJECTED))
+    requests = int(outcome is not Outcome.REJECTED or settled.session is not None or bool(settled.attempts))
     return Taken(requests, settled.counted_tokens, settled.charged or 0)

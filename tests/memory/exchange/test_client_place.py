@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from mgw.clients.limits import LimitReached, Limits, Permit, RowState, Taken, Warnings
 from mgw.exchange.client_place import ClientPlace
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
+from tests.memory.exchange.test_holds import ANSWER, Asked
 from tests.support.counting import reached
+from tests.support.translation import asked
 
 REACHED = reached("max_in_flight", 1, 2.0)
 
@@ -77,3 +80,16 @@ def test_a_limit_that_is_known_at_once_is_raised() -> None:
     answer.callback(REACHED)
     with pytest.raises(GatewayError, match="max_in_flight is 1"):
         ClientPlace(RecordingCounts()).wait(answer, None)
+
+
+@pytest.mark.parametrize(("attempts", "requests"), [(0, 0), (1, 1)])
+def test_a_request_that_the_gateway_ends_is_one_once_it_has_gone_upstream(
+    attempts: int, requests: int
+) -> None:
+    gateway = Asked("{requests: 5, per: day}")
+    gateway.ask(asked("gpt-b"))
+    gateway.send(ANSWER)
+    row = replace(gateway.pipeline.settled[-1], outcome=Outcome.REJECTED, attempts=attempts)
+    counts = RecordingCounts()
+    ClientPlace(counts, Permit()).end(row, Outcome.REJECTED)
+    assert [taken.requests for _, taken in counts.ended] == [requests]
