@@ -111,10 +111,10 @@ class SessionLimits:
     def _on_answer(self, found: Permit | LimitReached) -> None:
         place = self.exchange.place
         assert place is not None, "it is counted"
-        if isinstance(found, LimitReached):
-            self.on_full(limit_refusal(found, place.zone))
-        else:
+        if isinstance(found, Permit):
             _ = place.counts.end(found, NOTHING)
+        elif not found.is_only_held:  # what others hold may soon be free
+            self.on_full(limit_refusal(found, place.zone))
 
 
 class _Running(Struct, eq=False):

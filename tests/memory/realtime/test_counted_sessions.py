@@ -10,7 +10,8 @@ from typing import Any, Final
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.clients.limits import Limits, Taken
+from mgw.clients.client import clients_of
+from mgw.clients.limits import Limits, Permit, Taken
 from mgw.clients.local_counts import LocalCounts
 from mgw.exchange.answer_copy import AnswerCopy
 from mgw.exchange.untold import Estimates
@@ -437,3 +438,17 @@ def test_a_response_that_begins_ends_the_one_before_it() -> None:
     session.provider.send(told(10, 5, "response.completed"))
     assert session.counts.in_flight("alice") == 0
     assert used(session) == pytest.approx(13 + OUT + 15, abs=5)
+
+
+@pytest.mark.parametrize("limits", ["{tokens: 500, per: day, count: before}", "{usd: 0.001, per: month}"])
+def test_a_row_that_others_only_hold_ends_no_session(limits: str) -> None:
+    session = Session(limits).open()
+    (client,) = clients_of(session.generation.config.edge_auth, session.counts)
+    held = Taken(1, 600, 2_000_000)
+    permit = session.counts.begin(client.limits, held)
+    assert isinstance(permit, Permit)
+    session.provider.send(told(10, 5))
+    assert len(session.client_frames()) == 1
+    session.counts.end(permit, held)
+    session.provider.send(told(1, 1))
+    assert session.client_frames()[-1].code == 1008
