@@ -55,9 +55,8 @@ def charge_for(
     if target is None or model is None or prices is None or modality is None:
         return 0
     if modality in (Modality.IMAGE_GEN, Modality.AUDIO_SPEECH):
-        is_answered = has_answer and row.outcome is not Outcome.REJECTED
         is_refused = row.outcome is Outcome.UPSTREAM_ERROR and (row.http_status or _REFUSED) >= _REFUSED
-        if not is_answered or is_refused:
+        if not has_answer or is_refused:  # one that was cut with its key has been answered
             return 0
         if held:
             return held

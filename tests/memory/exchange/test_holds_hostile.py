@@ -7,12 +7,18 @@ import json
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from mgw.bodies.source import BodySource, MemoryBody
 from mgw.clients.client import clients_of
 from mgw.clients.limits import Taken
+from mgw.config.provider import Provider
+from mgw.exchange.charge import charge_for
 from mgw.exchange.offload import SEARCHED_BYTES
 from mgw.nouns.errors import GatewayError, Reason
+from mgw.routing.resolve import Target
+from mgw.routing.routes import ROUTES
+from mgw.usage.event import Outcome
 from tests.memory.exchange.test_holds import TOKENS, USD, Asked, held_for
 from tests.memory.exchange.test_untold import UNTOLD
 from tests.support.bodies import SteppedDisk
@@ -214,3 +220,29 @@ def test_a_model_that_is_stated_twice_is_the_one_that_has_the_price_everywhere(
 def bodies_sent(gateway: Asked) -> list[bytes]:
     heads = [one.received for one in gateway.pipeline.endpoint.connections]
     return [part.partition(b"\r\n\r\n")[2] for head in heads for part in head.split(b"POST ")[1:]]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "has_answer", "charged"),
+    [
+        (Outcome.OK, 200, True, 7),
+        (Outcome.REJECTED, 401, True, 7),
+        (Outcome.REJECTED, 429, False, 0),
+        (Outcome.CLIENT_ABORT, 499, True, 7),
+        (Outcome.CLIENT_ABORT, 499, False, 0),
+        (Outcome.UPSTREAM_ERROR, 200, True, 7),
+        (Outcome.UPSTREAM_ERROR, 400, True, 0),
+    ],
+)
+def test_images_cost_what_was_held_as_soon_as_they_are_answered(
+    gateway: Asked, outcome: Outcome, status: int, *, has_answer: bool, charged: int
+) -> None:
+    gateway.ask(JSON_IMAGES, IMAGES)
+    gateway.send(said({}))
+    row = replace(gateway.pipeline.settled[-1], outcome=outcome, http_status=status, cost=None)
+    (route,) = [one for one in ROUTES if one.name == "images_generations"]
+    prices, target = (
+        gateway.pipeline.generation.prices,
+        Target(Provider(kind="openai"), "dall-e-3", "dall-e-3"),
+    )
+    assert charge_for(row, route, target, prices, 7, has_answer=has_answer) == charged
