@@ -92,10 +92,9 @@ def plan_known(
     known, head = relayed
     has = holds if len(body) > LONG_BYTES else contains
     may_list = known.takes_list and (found is None or not found.is_alone)
-    if has(body, TAG_BYTES) or (may_list and has(body, LIST_MARKER)):
+    repeats = found is not None and found.spans[1:] and exchange.client is not None  # for a limit on money
+    if repeats or has(body, TAG_BYTES) or (may_list and has(body, LIST_MARKER)):
         return None
-    if found is not None and found.spans[1:] and exchange.client is not None and exchange.client.limits:
-        return None  # a limit on money may need all of them replaced
     exchange.asked_model, exchange.target = asked, known.target
     if found is not None and known.model_literal is not None:
         rename = replace_spans if len(body) <= COPIED_BYTES else renamed_body

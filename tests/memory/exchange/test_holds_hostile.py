@@ -16,6 +16,7 @@ from mgw.config.provider import Provider
 from mgw.exchange.charge import charge_for
 from mgw.exchange.offload import SEARCHED_BYTES
 from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Kind
 from mgw.routing.resolve import Target
 from mgw.routing.routes import ROUTES
 from mgw.usage.event import Outcome
@@ -243,6 +244,6 @@ def test_images_cost_what_was_held_as_soon_as_they_are_answered(
     (route,) = [one for one in ROUTES if one.name == "images_generations"]
     prices, target = (
         gateway.pipeline.generation.prices,
-        Target(Provider(kind="openai"), "dall-e-3", "dall-e-3"),
+        Target(Provider(kind=Kind.OPENAI), "dall-e-3", "dall-e-3"),
     )
     assert charge_for(row, route, target, prices, 7, has_answer=has_answer) == charged
