@@ -28,7 +28,7 @@ from mgw.dialects import client_side_of, dialect_of
 from mgw.dialects.dialect import RequestContext
 from mgw.exchange.answer_copy import AnswerCopy
 from mgw.memo.client_request import ClientRequest
-from mgw.nouns.errors import GatewayError
+from mgw.nouns.errors import Cause, GatewayError
 from mgw.nouns.vocabulary import Modality
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.routing.route import Route, Treatment
@@ -52,6 +52,13 @@ MAX_VALUES: Final = 400_000
 """What has more is read as a text, not as a conversation."""
 _UNREADABLE: Final = (GatewayError, MsgspecError, UnicodeDecodeError, RecursionError)
 _ANSWERED: Final = 400
+_BROKE_OFF: Final = frozenset(
+    {
+        *(Cause.CLIENT_ABORT, Cause.CLIENT_TIMEOUT, Cause.IDLE_TIMEOUT, Cause.LIMIT, Cause.REVOKED),
+        *(Cause.TRUNCATED, Cause.UNREADABLE),
+    }
+)
+"""Why an answer was not handed on, or not all of it, though it has come."""
 _IN_BACKGROUND: Final = AnswerPlaces(background="background")
 """How the routes say it whose answers are no chat."""
 
@@ -204,9 +211,8 @@ class UntoldUsage:
         """
         request, body, guess, answer = self._request, self._body, self._guess, self.answer
         self._request = self._body = None
-        usage, status = settled.usage, settled.http_status
-        is_left = settled.outcome is Outcome.CLIENT_ABORT
-        if request is None or not self.is_answered or status is None or (status >= _ANSWERED and not is_left):
+        usage = settled.usage
+        if request is None or not self.is_answered or _is_refused(settled):
             return False
         broke_off = settled.outcome is not Outcome.OK
         needs_in = usage.tokens_in is None or broke_off
@@ -234,6 +240,14 @@ class UntoldUsage:
         size = len(body) if isinstance(body, bytes) else 0
         self._estimates.run(work, rough, lambda found: then(_larger(found, told)), size)
         return True
+
+
+def _is_refused(settled: SettledExchange) -> bool:
+    """Whether an exchange ended with an error that is no more than that: nothing broke off."""
+    status = settled.http_status
+    if status is None:
+        return True
+    return status >= _ANSWERED and settled.error not in _BROKE_OFF
 
 
 def _larger(found: Tokens, told: Tokens) -> Tokens:

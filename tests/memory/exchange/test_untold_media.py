@@ -14,7 +14,7 @@ from mgw.routing.route import Treatment
 from mgw.routing.routes import ROUTES
 from mgw.tokens.estimate import UNSEEN_IMAGE
 from tests.memory.exchange.test_holds import Asked as Charged
-from tests.memory.exchange.test_untold import KEY, OUT, SSE, TEXT, TOKENS, Asked, Thread
+from tests.memory.exchange.test_untold import IN, KEY, OUT, SSE, TEXT, TOKENS, Asked, Thread
 from tests.support.chat_streams import sse
 from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import answered
@@ -162,3 +162,26 @@ def test_each_route_that_asks_a_model_is_estimated_and_no_other() -> None:
     for route in ROUTES:
         if route.treatment in (Treatment.COUNT, Treatment.REALTIME, Treatment.LOCAL) or not route.metered:
             assert not may_be_estimated(route), route.name
+
+
+TRANSLATED: Final = (
+    b'{"model":"claude/c","messages":[{"role":"user","content":"Tell me of a fox and a dog."}]}'
+)
+CUT: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{"
+
+
+@pytest.mark.parametrize(("data", "error"), [(CUT, "truncated"), (answered(b"no JSON"), "unreadable")])
+def test_an_answer_that_cannot_be_handed_on_counts_its_request(data: bytes, error: str) -> None:
+    asked = Asked(TOKENS, TRANSLATED)
+    asked.pipeline.connection.send(data)
+    if error == "truncated":
+        asked.pipeline.connection.reset()
+    assert (asked.event.http_status, asked.event.error) == (502, error)
+    assert asked.estimated == (pytest.approx(IN, abs=4), 0)
+
+
+def test_a_stream_that_is_nothing_but_an_error_counts_nothing() -> None:
+    asked = Asked(TOKENS, TRANSLATED[:-1] + b',"stream":true}')
+    event = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"x"}}\n\n'
+    asked.answer(event)
+    assert (asked.event.error, asked.estimated) == ("upstream_error_event", (None, None))
