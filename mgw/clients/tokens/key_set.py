@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from types import MappingProxyType
@@ -171,19 +172,20 @@ def _read_keys(raws: Iterable[msgspec.Raw], left_out: list[str]) -> Iterator[Iss
 
 
 def _without_repeats(keys: Iterable[IssuerKey], left_out: list[str]) -> Iterator[IssuerKey]:
-    """Yield each key once, and few with one id: each is tried with a token that names it."""
+    """Yield each key once, and few with one id and algorithm: each is tried with a token that names them."""
     seen: set[tuple[str | None, bytes, frozenset[str]]] = set()
-    counts: dict[str, int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for key in keys:
         this = key.key_id, key.thumbprint, key.algorithms
         if this in seen:
             continue
         seen.add(this)
         if key.key_id is not None:
-            counts[key.key_id] = counts.get(key.key_id, 0) + 1
-            if counts[key.key_id] > MAX_KEYS_OF_ID:
+            places = [(key.key_id, algorithm) for algorithm in key.algorithms]
+            if any(counts[place] >= MAX_KEYS_OF_ID for place in places):
                 left_out.append(f"key {shown_id(key.key_id)}: {MAX_KEYS_OF_ID} other keys have this id")
                 continue
+            counts.update(places)
         yield key
 
 

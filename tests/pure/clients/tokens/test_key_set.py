@@ -335,6 +335,13 @@ def test_of_keys_with_one_id_few_are_tried() -> None:
     assert len(found.keys) == MAX_KEYS_OF_ID + 1
 
 
+def test_a_key_may_be_there_once_for_each_of_its_algorithms() -> None:
+    names = sorted(RSA)
+    found = keys_of(*(named("a", "RS256", alg=name) for name in names))
+    assert [len(found.suiting(name, "a")) for name in names] == [1] * len(names)
+    assert found.left_out == ()
+
+
 def test_a_key_that_is_there_twice_counts_once() -> None:
     keys = [named("a", "ES256")] * (MAX_KEYS_OF_ID + 1)
     assert len(keys_of(*keys).keys) == 1
