@@ -69,6 +69,14 @@ def test_a_signature_holds_for_its_algorithm_alone(algorithm: str) -> None:
     assert not is_signature(algorithm, key.public, b"a.c", made)
 
 
+def test_a_key_has_signed_only_with_algorithms_that_it_suits() -> None:
+    [key] = keys_of(jwk_of(key_for("RS256"), alg="RS256")).keys
+    for algorithm in ("RS256", "RS384", "PS256"):
+        made = signature(algorithm, key_for("RS256"), b"a.b")
+        assert key.has_signed(algorithm, b"a.b", made) is (algorithm == "RS256")
+    assert not key.has_signed("none", b"a.b", b"")
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("change", ["none", "shorter", "longer", "zero before"])
 def test_a_signature_of_another_length_is_not_valid(algorithm: str, change: str) -> None:

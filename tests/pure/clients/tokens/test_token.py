@@ -164,6 +164,7 @@ def test_a_token_up_to_the_limit_is_well_formed_and_a_larger_one_is_recognized()
     assert {
         size: flaw for size, flaw in sizes.items() if (size > MAX_TOKEN_BYTES) != (flaw is not None)
     } == {}
+    assert MAX_TOKEN_BYTES == 16_384
     assert MAX_TOKEN_BYTES in sizes
     assert sizes[MAX_TOKEN_BYTES + 1] == "it is too large"
 
