@@ -8,10 +8,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey
 
 from mgw.clients.tokens.key_set import parse_key_set
 from mgw.clients.tokens.signatures import is_signature
-from tests.support.signed_tokens import ALGORITHMS, b64, jwk_of, key_for, keys_of, signature
+from tests.support.signed_tokens import (
+    ALGORITHMS,
+    HASHES,
+    b64,
+    jwk_of,
+    key_for,
+    keys_of,
+    raw_signature,
+    signature,
+)
 
 VECTORS: Final[dict[str, Any]] = json.loads(
     (Path(__file__).parents[3] / "support/token_vectors.json").read_text(encoding="utf-8")
@@ -67,6 +77,16 @@ def test_a_signature_holds_for_its_algorithm_alone(algorithm: str) -> None:
     same = {"EdDSA", "Ed25519"} if algorithm in ("EdDSA", "Ed25519") else {algorithm}
     assert {one for one in ALGORITHMS if is_signature(one, key.public, b"a.b", made)} == same
     assert not is_signature(algorithm, key.public, b"a.c", made)
+
+
+@pytest.mark.parametrize(("algorithm", "curve"), [("ES256", "ES384"), ("ES384", "ES256"), ("ES512", "ES384")])
+def test_an_algorithm_has_its_curve(algorithm: str, curve: str) -> None:
+    """A signature with the hash of one and the curve of the other belongs to no algorithm."""
+    key = key_for(curve)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    der = key.sign(b"a.b", ECDSA(HASHES[algorithm[2:]]))
+    made = raw_signature(der, (key.key_size + 7) // 8)
+    assert not is_signature(algorithm, key.public_key(), b"a.b", made)
 
 
 def test_a_key_has_signed_only_with_algorithms_that_it_suits() -> None:
