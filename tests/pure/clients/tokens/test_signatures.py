@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from mgw.clients.tokens.key_set import parse_key_set
 from mgw.clients.tokens.signatures import is_signature
@@ -98,9 +99,23 @@ def test_a_key_has_signed_only_with_algorithms_that_it_suits() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("change", ["none", "shorter", "longer", "zero before"])
+@pytest.mark.parametrize("change", ["none", "shorter", "longer", "zero before", "zero within"])
 def test_a_signature_of_another_length_is_not_valid(algorithm: str, change: str) -> None:
     [key] = keys_of(jwk_of(key_for(algorithm))).keys
     made = signature(algorithm, key_for(algorithm), b"a.b")
-    other = {"none": b"", "shorter": made[:-1], "longer": made + b"\0", "zero before": b"\0" + made}[change]
+    half = len(made) // 2
+    other = {
+        "none": b"",
+        "shorter": made[:-1],
+        "longer": made + b"\0",
+        "zero before": b"\0" + made,
+        "zero within": made[:half] + b"\0" + made[half:],
+    }[change]
     assert not key.has_signed(algorithm, b"a.b", other)
+
+
+def test_the_bits_of_an_rsa_key_need_not_fill_its_bytes() -> None:
+    key = generate_private_key(65537, 2049)
+    made = signature("RS256", key, b"a.b")
+    assert len(made) == 257
+    assert keys_of(jwk_of(key)).keys[0].has_signed("RS256", b"a.b", made)
