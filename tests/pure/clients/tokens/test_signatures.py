@@ -115,7 +115,7 @@ def test_a_signature_of_another_length_is_not_valid(algorithm: str, change: str)
 
 
 def test_the_bits_of_an_rsa_key_need_not_fill_its_bytes() -> None:
-    key = generate_private_key(65537, 2049)
+    key = generate_private_key(65537, 2050)
     made = signature("RS256", key, b"a.b")
     assert len(made) == 257
     assert keys_of(jwk_of(key)).keys[0].has_signed("RS256", b"a.b", made)
