@@ -116,8 +116,10 @@ class Client(Struct, eq=False, frozen=True):
         :raises GatewayError: ``UNKNOWN_MODEL``.
         """
         if not self.may_use(asked, provider, model):
-            who = "key" if self.issuer is None else "token"
-            message = f"no model is named {asked[:200]!r} for this {who}: use one that GET /v1/models lists"
+            lists = "for this key: use one that GET /v1/models lists"
+            if self.issuer is not None:
+                lists = "for this token: use one that GET /v1/models lists"
+            message = f"no model is named {asked[:200]!r} {lists}"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param=param)
 
     def begin(self, held: Taken = ONE_REQUEST) -> Permit | Awaitable[Permit | LimitReached] | None:

@@ -244,7 +244,7 @@ def _need_tls(address: str) -> str:
     parts = urlsplit(address)
     if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         raise ValueError(
-            "expected an https:// address: whoever can change an answer on its way could sign tokens "
+            "expected an https:// address: anyone who can change an answer on its way could sign tokens "
             "(http:// is possible only for this machine, such as http://localhost:8080)"
         )
     return address

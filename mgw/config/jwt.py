@@ -54,7 +54,7 @@ _SIGNS_FOR_ANYBODY: Final = (
     "write [{}]"
 )
 _SHARED: Final = (
-    "it signs with a secret that is shared, so whoever can check tokens could make them: use a signature "
+    "it signs with a shared secret, so anyone who can check tokens could make them: use a signature "
     "with a public key, such as RS256"
 )
 
@@ -247,8 +247,9 @@ class JwtSettings(Settings):
         default=None,
         validate_default=True,
         json_schema_extra=Documentation(
-            "Rules for valid tokens; the first whose ``when`` matches applies",
-            "A token that no rule matches gets a 403. A rule without ``when`` matches every token; ``[{}]`` "
+            "Rules for valid tokens; the first that matches applies",
+            "A rule matches if its ``when`` does. A token that no rule matches gets a 403. A rule without "
+            "``when`` matches every token; ``[{}]`` "
             "admits them all, in no group. Public issuers sign tokens for anybody.",
         ),
     )

@@ -195,7 +195,9 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The data frames of a realtime session that went to the client."""
     client: Annotated[str | None, About("labels.client", metric="label client")] = None
     """The name of the gateway key. For a key without a name, ``sha256:`` and the first 12 hex digits of its
-    SHA-256 (`Gateway keys <keys.rst>`_). Missing if edge auth is off."""
+    SHA-256 (`Gateway keys <keys.rst>`_). For a token, the name of its issuer's entry and the claim that names
+    the client, as in ``corp:ann@example.com`` (`Tokens of an identity provider <identity.rst>`_). Missing if
+    edge auth is off."""
     error: Annotated[
         str | None,
         About(is_ours=True, span="error.type", has_few_values=True, metric="mgw_request_errors_total"),
