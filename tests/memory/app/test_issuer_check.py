@@ -10,9 +10,11 @@ from typing import Any, Final
 import pytest
 
 from mgw.app.check import check, find_problems, reader_of, warnings
+from mgw.cli.main import main
 from mgw.config.load import parse
 from mgw.config.settings import Config
 from mgw.generation import make_parts
+from mgw.identity.key_rules import read_keys
 from tests.support.signed_tokens import jwk_of, key_for
 
 WELL_KNOWN: Final = "/.well-known/openid-configuration"
@@ -116,3 +118,20 @@ def test_a_dashboard_that_only_tokens_could_open_is_warned_of_unless_they_do() -
     assert "no rule or key of edge_auth is in one of dashboard.groups" in warning
     opened = named.replace("{when: {a: b}}", "{when: {a: b}, groups: [ops]}")
     assert warnings(parse(opened, "mgw.yaml", {})) == []
+
+
+def test_a_key_file_cannot_have_the_name_of_an_issuer(said: Said, tmp_path: Path) -> None:
+    folder = tmp_path / "keys.d"
+    folder.mkdir()
+    file = folder / "corp0.yaml"
+    file.write_text(f"sha256: '{'0' * 64}'\n")
+    text = text_of("clock_skew: 5", beside=f", keys_dir: {folder}")
+    status, _, err = said(text)
+    assert (status, err.strip()) == (1, f"{file}:1: expected another name: an issuer in edge_auth.jwt has it")
+    assert main(["key", "rotate", "corp0", "-c", str(tmp_path / "mgw.yaml")]) == 1
+    before = read_keys(parse(text.replace("name: corp0", "name: second"), "mgw.yaml", {}))
+    assert before is not None
+    assert list(before.keys) == ["corp0"]
+    after = read_keys(parse(text, "mgw.yaml", {}), before)
+    assert after is not None
+    assert not after.keys, "the last good state of the file stays, but not under an issuer's name"
