@@ -20,8 +20,6 @@ SHORTEST_SECONDS: Final = 300.0
 LONGEST_SECONDS: Final = 86400.0
 
 _MAX_AGE: Final = re.compile(rb'[ \t]*max-age[ \t]*=[ \t]*"?([+-]?)0*([0-9]+)"?[ \t]*', re.IGNORECASE)
-_DIGITS: Final = 9
-"""With more, a number is beyond any bound."""
 
 
 def seconds_until_next(cache_control: Iterable[bytes]) -> float:
@@ -34,7 +32,7 @@ def seconds_until_next(cache_control: Iterable[bytes]) -> float:
             found = _MAX_AGE.fullmatch(directive)
             if found is not None:
                 sign, digits = found.groups()
-                seconds = 0.0 if sign == b"-" else float(digits[:_DIGITS])
+                seconds = 0.0 if sign == b"-" else float(digits)
                 return min(max(seconds, SHORTEST_SECONDS), LONGEST_SECONDS)
     return USUAL_SECONDS
 

@@ -354,6 +354,15 @@ def test_a_reload_with_another_source_begins_anew(bench: IssuerBench, changes: d
     assert "canary" not in repr(after) + after.digest
 
 
+def test_an_entry_that_is_gone_is_a_change_if_it_had_keys(bench: IssuerBench) -> None:
+    bench.begin(entry(jwks_url=JWKS), entry(name="lab", issuer=OTHER, jwks_url=f"{OTHER}/keys"))
+    bench.serve(jwk("a"))
+    bench.keys.use([entry(jwks_url=JWKS)])
+    assert bench.changes == 1
+    bench.keys.use([])
+    assert (bench.ids(), bench.changes) == (None, 2)
+
+
 def test_a_fetch_under_way_of_a_source_that_is_gone_ends(bench: IssuerBench) -> None:
     fetched(bench)
     waiting = bench.asks()

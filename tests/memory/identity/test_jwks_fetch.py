@@ -152,6 +152,7 @@ HOSTILE = {
     "a redirect": answer(b"", 302, "Location: https://canary.example/\r\n"),
     "another status": answer({"keys": []}, 500),
     "no content": answer(b"", 204),
+    "keys with another status": answer(key_set(jwk("x")), 203),
     "a refusal": answer({"error": "canary"}, 401),
     "a page": answer(b"<html>canary</html>"),
     "a list": answer([1]),
