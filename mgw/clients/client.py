@@ -248,10 +248,11 @@ class ClientRegistry:
     def _use_issuers(self, settings: EdgeAuthSettings) -> None:
         """Know the rows that clients with tokens share: nobody may forget what was counted in them."""
         self._of_issuers = [limits_of_issuer(entry, settings) for entry in settings.jwt]
-        shared = tuple(shared_limits(settings)) if settings.jwt else ()
-        if shared:
-            self._limited[_TOKENS] = shared
+        if settings.jwt:
+            shared = tuple(shared_limits(settings))
             self._counts.use(_TOKENS, shared)
+            if shared:
+                self._limited[_TOKENS] = shared
 
     def refusals(self) -> list[tuple[str, str, int]]:
         """Return each holder and each limit that it has, and how often that stood against a request.

@@ -217,7 +217,7 @@ class LocalCounts:
         for row in plan.periods:
             total = row.window.current(now)
             if row.most is not None and total.used + total.held >= row.most:
-                other = reached_of(total, now)
+                other = reached_of(row.allowance, total, now)
                 if reached is None or other.seconds > reached.seconds:
                     reached = other
         assert reached is not None, "something stands against it"
@@ -248,7 +248,9 @@ class LocalCounts:
                 return permit
             self._take_back(permit)
             self.count_refusal(full.row)
-            return reached_of(full, now)
+            rows = zip(permit.plan.periods, permit.totals, strict=True)
+            row = next((row.allowance for row, total in rows if total is full), full.row)
+            return reached_of(row, full, now)
 
         return self._store.begin(_beginning(permit, now), on_decision)
 
@@ -312,12 +314,12 @@ class LocalCounts:
         return tally
 
 
-def reached_of(total: Total, now: float, used: int | None = None) -> LimitReached:
+def reached_of(row: Allowance, total: Total, now: float, used: int | None = None) -> LimitReached:
     """Return what a total without room says to a request.
 
+    :param row: that of the request: its most may be another than that of the latest row of the total.
     :param used: as in :meth:`~mgw.clients.calendar_window.Total.is_used_up`.
     """
-    row = total.row
     if not total.is_used_up(row.most, used):
         return LimitReached(row.holder, row.limit, row.most, BUSY_SECONDS)
     seconds = max(total.period.ends - now, _SOON)

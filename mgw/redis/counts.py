@@ -278,7 +278,7 @@ class RedisTallies:
         row = asked.row
         assert row is not None, "it limits something"
         if asked.total is not None:
-            return reached_of(asked.total, self.local.clock(), asked.total.known.used)
+            return reached_of(row, asked.total, self.local.clock(), asked.total.known.used)
         return LimitReached(row.holder, row.limit, asked.most, seconds)
 
     # What ends

@@ -152,6 +152,14 @@ YOUNG_LIMIT: Final[list[Step]] = [
     Begin(0, 0),
 ]
 """Requests that began before there was a limit take nothing of it, and give nothing back."""
+RESTORED_LIMIT: Final[list[Step]] = [
+    Reload((row_of(BUDGET.name, 3, is_reserved=True),)),
+    Begin(0, 0, Taken(1, 0, 3)),
+    Reload((row_of(BUDGET.name, 1),)),
+    Reload((row_of(BUDGET.name, 3, is_reserved=True),)),
+    Begin(0, 0),
+]
+"""A limit that a reload restores is stated as it is."""
 A_NEW_PROCESS: Final[list[Step]] = [
     Reload((row_of(BUDGET.name, 3), row_of(QUOTA.name, 3))),
     Begin(0, 0),

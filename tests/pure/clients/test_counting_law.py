@@ -10,6 +10,7 @@ from mgw.clients.local_counts import LocalCounts
 from tests.support.counting import answer_of, decision_of
 from tests.support.counting_law import (
     LATE_END,
+    RESTORED_LIMIT,
     RUNS,
     SHARED_ROW,
     YOUNG_LIMIT,
@@ -70,6 +71,7 @@ class LocalOfStrangers(Local):
             super().use(client, rows)
 
 
+@example(steps=RESTORED_LIMIT, known=())
 @example(steps=YOUNG_LIMIT, known=())
 @example(steps=LATE_END, known=())
 @example(steps=SHARED_ROW, known=())
