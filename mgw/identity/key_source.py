@@ -60,7 +60,7 @@ class FetchedKeys(Struct, frozen=True):
 
 
 class KeyFetchError(Exception):
-    """No keys could be had; the text says why, and repeats nothing of an answer."""
+    """No keys could be had; the text says why, and repeats of an answer at most ids of keys."""
 
 
 def _reveal(value: object) -> str:

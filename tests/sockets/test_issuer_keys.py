@@ -118,6 +118,18 @@ def test_a_provider_that_wants_a_token_and_has_authorities_of_its_own(
             assert [shown for _, shown in provider.seen] == [f"Bearer {TOKEN}".encode()] * 2
 
 
+@pytest.mark.parametrize("workers", ["", "workers: 2"])
+def test_a_gateway_ends_in_order_while_an_issuer_does_not_answer(provider: Provider, workers: str) -> None:
+    provider.upstream.script = Turn.wait_until_left
+    with start_gateway(config_text(provider, rest=workers)) as gateway:
+        provider.upstream.wait_for(lambda: len(provider.upstream.turns) == 1, "the fetch")
+        assert gateway.get("/healthz"), "nobody waits for it"
+        assert gateway.stop() == 0
+        provider.upstream.wait_until_left()
+        for words in (b"Traceback", b"Unhandled", b"internal error"):
+            assert words not in gateway.stderr.data
+
+
 def test_keys_in_a_file_are_followed(provider: Provider, tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
     file.write_bytes(key_set(jwk("a")))

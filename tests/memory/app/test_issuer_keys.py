@@ -121,10 +121,12 @@ def test_the_supervisor_answers_a_worker_s_question_when_the_fetch_is_done() -> 
     handler = service.make_handler(0)
     found: list[object] = []
     answer: Any = handler.on_question(IssuerKeysQuestion(digest_in(settings())))
-    answer.addCallback(found.append)
+    answer.addCallback(lambda message: found.extend([*bench.told, message]))
     assert not found
+    bench.told.clear()
     bench.serve(jwk("b"))
-    assert found == [IssuerKeysAnswer(60.0)]
+    told = (digest_in(settings()), key_set(jwk("b")), 0.0)
+    assert found == [told, IssuerKeysAnswer(60.0)], "all workers were told before"
 
 
 def test_a_supervisor_without_issuers_says_so() -> None:
