@@ -19,6 +19,7 @@ from mgw.clients.calendar_window import NoStore
 from mgw.clients.limits import LIMITS_BY_NAME, RowState
 from mgw.config.fleet import RedisSettings
 from mgw.credentials.signed_again import Again, SignedAgain
+from mgw.identity.key_feed import IssuerFetches
 from mgw.ops.exposition import Table
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
@@ -116,6 +117,7 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
     state = StateMetrics(
         certificate_expires=lambda: 2e9,
         counts_by_sink=lambda: {"jsonl": SinkCounts(waiting=1)},
+        issuers=lambda: [IssuerFetches("corp", 1, 1, 30.0)],
         limits=lambda: [
             RowState("alice", LIMITS_BY_NAME["usd_per_month"], "2026-11", 3 * 10**9, 0, 10**10, 2e9)
         ],
