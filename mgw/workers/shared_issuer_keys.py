@@ -3,7 +3,7 @@
 ::
 
     supervisor                                    worker
-      fetched ─────────── document, age ────────► parses it in a thread, then knows it
+      fetched ─────────── document, age ────────► parses it, then knows it
       fetched, unchanged ────────── age ────────► knows that the keys are still good
                          ◄──────── question ───── a token names an unknown key
       fetches ──── document, age, answer ───────► looks again
@@ -42,6 +42,9 @@ from mgw.workers.messages import (
     IssuerKeysQuestion,
 )
 
+AT_ONCE_BYTES: Final = 16 * 1024
+"""A larger document is parsed in a thread.  Others take a few milliseconds: who reads in the log that a key was
+removed, which is written behind what is told, can rely on it."""
 _log: Final = Logger()
 
 
@@ -81,7 +84,7 @@ class SupervisorKeys:
         self._on_keys = on_keys
 
     def begin(self) -> None:
-        """Parse in a thread from now on: requests are served."""
+        """Parse large documents in a thread from now on: requests are served."""
         self._is_running = True
 
     def use(self, entries: Mapping[KeySource, JwtSettings]) -> None:
@@ -150,7 +153,7 @@ class SupervisorKeys:
             _, message = self._queue[0]
             if message.document is None:
                 self._know(None)
-            elif self._is_running:
+            elif self._is_running and len(message.document) > AT_ONCE_BYTES:
                 self._parse(message.document)
                 return
             else:

@@ -20,11 +20,16 @@ from mgw.workers.messages import (
     IssuerKeysChanged,
     IssuerKeysQuestion,
 )
-from mgw.workers.shared_issuer_keys import SupervisorKeys, answer_issuer_question
+from mgw.workers.shared_issuer_keys import AT_ONCE_BYTES, SupervisorKeys, answer_issuer_question
 from tests.support.channel_messages import sent
 from tests.support.issuers import JWKS, IssuerBench, IssuerLines, entry, ids_of, jwk, key_set
 
 Work = tuple[Callable[[], Any], Callable[[Any], None]]
+
+
+def large(*keys: dict[str, Any]) -> bytes:
+    """A set of keys that is parsed in a thread."""
+    return key_set(*keys) + b" " * AT_ONCE_BYTES
 
 
 class Threads:
@@ -140,11 +145,21 @@ def test_a_worker_knows_keys_that_the_supervisor_fetched() -> None:
     assert (play.ids(), play.changes) == ({"a"}, 1)
 
 
-def test_a_worker_parses_in_a_thread_and_has_the_keys_before_meanwhile() -> None:
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_worker_parses_small_documents_at_once(more: int) -> None:
+    play = Play()
+    play.begin(jwk("a"))
+    document = key_set(jwk("b"))
+    document += b" " * (AT_ONCE_BYTES - len(document) + more)
+    play.feed.take(IssuerKeysChanged(source_of(play.settings).digest, document, 0.0))
+    assert play.ids() == ({"a"} if more else {"b"})
+
+
+def test_a_worker_parses_large_ones_in_a_thread_and_has_the_keys_before_meanwhile() -> None:
     play = Play()
     play.begin(jwk("a"))
     play.clock.advance(3600)
-    play.bench.serve(jwk("b"))
+    play.bench.newest().answer(large(jwk("b")))
     play.tell()
     assert play.ids() == {"a"}
     play.threads.work()
@@ -153,7 +168,8 @@ def test_a_worker_parses_in_a_thread_and_has_the_keys_before_meanwhile() -> None
 
 def test_a_worker_that_begins_later_has_the_keys_with_their_age_at_once() -> None:
     play = Play(max_stale=7200)
-    play.begin(jwk("a"))
+    play.bench.begin(play.settings)
+    play.bench.newest().answer(large(jwk("a")))
     play.clock.advance(3500)
     play.start_worker()
     assert play.ids() == {"a"}
@@ -182,12 +198,12 @@ def test_what_is_told_is_known_in_its_order() -> None:
     play = Play()
     play.begin(jwk("a"))
     digest = source_of(play.settings).digest
-    for document, age in ((key_set(jwk("b")), 0.0), (None, 0.0), (key_set(jwk("c")), 0.0), (None, 5.0)):
+    for document, age in ((large(jwk("b")), 0.0), (None, 0.0), (key_set(jwk("c")), 0.0), (None, 5.0)):
         play.feed.take(IssuerKeysChanged(digest, document, age))
     assert len(play.threads.waiting) == 1
     play.threads.work()
     assert play.ids() == {"c"}
-    play.feed.take(IssuerKeysChanged(digest, key_set(jwk("d")), 0.0))
+    play.feed.take(IssuerKeysChanged(digest, large(jwk("d")), 0.0))
     play.feed.take(IssuerKeysChanged(digest, None, None))
     play.threads.work()
     assert play.ids() is None
@@ -199,7 +215,7 @@ def test_a_worker_asks_for_a_key_that_it_does_not_know() -> None:
     waiting = [play.asks() for _ in range(3)]
     assert play.questions.count == 1
     play.questions.deliver()
-    play.bench.serve(jwk("a"), jwk("b", "two"))
+    play.bench.newest().answer(large(jwk("a"), jwk("b", "two")))
     assert waiting == [[], [], []], "what was told before the answer is not parsed yet"
     play.threads.work()
     assert waiting == [[{"a", "b"}]] * 3
@@ -215,7 +231,7 @@ def test_the_answer_waits_for_what_was_told_before_it() -> None:
     waiting = play.asks()
     (_, answer), play.questions.asked = play.questions.asked[0], []
     _ = play.bench.asks()
-    play.bench.serve(jwk("b"))
+    play.bench.newest().answer(large(jwk("b")))
     play.tell()
     answer.callback(IssuerKeysAnswer(60.0))
     assert (waiting, play.ids()) == ([], {"a"})
