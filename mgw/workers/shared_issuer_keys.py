@@ -43,8 +43,8 @@ from mgw.workers.messages import (
 )
 
 AT_ONCE_BYTES: Final = 16 * 1024
-"""A larger document is parsed in a thread.  Others take a few milliseconds: who reads in the log that a key was
-removed, which is written behind what is told, can rely on it."""
+"""A larger document is parsed in a thread.  Others take a few milliseconds: as the log tells of a change when
+workers were told, who reads there that a key was removed can rely on it."""
 _log: Final = Logger()
 
 
