@@ -10,6 +10,7 @@
  *     bench-embed-<n>k           the same of embeddings: almost all of it is numbers
  *     bench-image-<n>k           the same of an image: one string of base64
  *     bench-stream-<n>-<ms>      an event stream of n chunks, one every <ms> milliseconds, 0 = at full speed
+ *     bench-untold-<n>-<ms>      the same, without usage (chat)
  *     bench-idle                 the head and one chunk of a stream, then silence
  *     anything else              404; so a proxy that forgot to rewrite "up/bench-1k" shows in the results
  *
@@ -63,7 +64,7 @@ struct conn {
     size_t out_len, out_sent;
     char piece[PIECE_MAX];
     enum wire wire;
-    bool streaming;
+    bool streaming, untold;
     long next, last; /* next piece of a stream: -1 head, 0 the first chunk, then content; last: the end */
     uint64_t due;    /* pieces that may go now */
 };
@@ -189,7 +190,7 @@ static void watch(struct conn *c, bool wants_out) {
 }
 
 static void end_stream(struct conn *c) {
-    c->streaming = false;
+    c->streaming = c->untold = false;
     c->due = 0;
     if (c->timer >= 0) close(c->timer);
     c->timer = -1;
@@ -264,7 +265,7 @@ static void next_piece(struct conn *c) {
     }
     enum event kind = nth == ROLE ? FIRST : nth < c->last - 2 ? TEXT : (enum event)(END - (c->last - nth));
     int len = sprintf(event, EVENTS[c->wire][kind], (unsigned long long)now_ns());
-    if (len) c->out_len = as_chunk(c->piece, event, len);
+    if (len && !(c->untold && kind == LAST)) c->out_len = as_chunk(c->piece, event, len);
     if (kind == END) {
         c->out_len += (size_t)sprintf(c->piece + c->out_len, "0\r\n\r\n");
         end_stream(c);
@@ -370,6 +371,10 @@ static void answer(struct conn *c) {
         begin_stream(c, 0, 0, true);
     else if (sscanf(model, "bench-stream-%ld-%ld", &a, &b) == 2 && a > 0 && b >= 0)
         begin_stream(c, a, b, false);
+    else if (sscanf(model, "bench-untold-%ld-%ld", &a, &b) == 2 && a > 0 && b >= 0) {
+        c->untold = true;
+        begin_stream(c, a, b, false);
+    }
     else if (sscanf(model, "bench-%ldk", &a) == 1 && (page = page_of(c->wire, WORDS, a)))
         say(c, page->bytes, page->len);
     else if (sscanf(model, "bench-embed-%ldk", &a) == 1 && (page = page_of(c->wire, NUMBERS, a)))
