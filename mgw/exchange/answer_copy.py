@@ -11,6 +11,7 @@ have them: completions have no reader, and some hosts send odd events.
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import Final
 
 from msgspec import MsgspecError
@@ -30,7 +31,10 @@ from mgw.wire.json_document import has_more_values
 from mgw.wire.media_types import is_event_stream, media_type
 
 KEPT_BYTES: Final = 64 * 1024
-"""How much of a stream is kept as it came."""
+"""How much of a stream is kept as it came, for as long as no more has come."""
+SLICE_BYTES: Final = 16 * 1024
+"""How much of what is kept is read at a time, but for a longer piece: with hundreds of streams, the slices of
+many may fall into one turn of the event loop."""
 MAX_WHOLE_BYTES: Final = 4 * 2**20
 """How much of an answer is kept that is no stream; a longer one is read by its words."""
 _GUNZIPPED_PIECE: Final = 4 * 2**20
@@ -119,11 +123,13 @@ class AnswerCopy:
         """Take a piece that is handed on."""
         self._pieces.append(data)
         self._size += len(data)
-        if self._size <= KEPT_BYTES or not (self._is_stream or self._size > MAX_WHOLE_BYTES):
-            return
-        if self._is_coded and not self._is_stream:
-            self._gunzip = None  # too long to be read
-        self._read_kept()
+        if self._is_stream:
+            if self._size > (SLICE_BYTES if self._total else KEPT_BYTES):
+                self._read_kept(SLICE_BYTES)
+        elif self._size > MAX_WHOLE_BYTES:
+            if self._is_coded:
+                self._gunzip = None  # too long to be read
+            self._read_kept()
 
     def estimate(self, factor: float) -> int:
         """Return about how many tokens have come; call it once, in any thread.
@@ -156,12 +162,16 @@ class AnswerCopy:
     def _has_found(self) -> bool:
         return bool(self._tokens.characters or self._tokens.media)
 
-    def _take(self) -> bytes:
-        """Return what is kept, decoded; nothing is kept from now on."""
-        kept = b"".join(self._pieces)
-        self._pieces.clear()
+    def _take(self, size: int | None = None) -> bytes:
+        """Return what is kept, decoded, and keep it no longer.
+
+        :param size: so much of it, in whole pieces; ``None``: all.
+        """
+        count = None if size is None else _count_pieces(self._pieces, size)
+        kept = b"".join(self._pieces[:count])
+        del self._pieces[:count]
         self._total += len(kept)
-        self._size = 0
+        self._size -= len(kept)
         if not self._is_coded:
             return kept
         text = b"" if self._gunzip is None else self._gunzip.feed(kept)
@@ -170,9 +180,9 @@ class AnswerCopy:
             return b""
         return text
 
-    def _read_kept(self) -> None:
-        """Read what is kept of a stream, and keep its text alone."""
-        kept = self._take()
+    def _read_kept(self, size: int | None = None) -> None:
+        """Read what is kept of a stream, or so much of it, and keep its text alone."""
+        kept = self._take(size)
         reader = self._reader
         if reader is not None:
             try:
@@ -236,6 +246,12 @@ class AnswerCopy:
         else:
             _find_words(body, self._words)
         return False
+
+
+def _count_pieces(pieces: list[bytes], size: int) -> int:
+    """Return how many pieces, from the first on, have so many bytes."""
+    ends = accumulate(map(len, pieces))
+    return next((count for count, end in enumerate(ends, 1) if end >= size), len(pieces))
 
 
 def _find_words(text: bytes, tokens: AnswerTokens) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from mgw.exchange.answer_copy import MAX_WHOLE_BYTES, AnswerCopy
+from mgw.exchange import answer_copy
+from mgw.exchange.answer_copy import KEPT_BYTES, MAX_WHOLE_BYTES, SLICE_BYTES, AnswerCopy
 from mgw.nouns.vocabulary import DialectName
+from mgw.tokens.answer import AnswerTokens
 from mgw.tokens.text import estimate_text_tokens
 from tests.support.chat_streams import DONE, chunk
 
@@ -80,3 +82,25 @@ def test_of_a_text_that_is_too_long_what_was_kept_counts() -> None:
     text = TEXT * (2 * MAX_WHOLE_BYTES // len(TEXT))
     found = estimate(whole({"content": text}), piece=64 * 1024)
     assert found == pytest.approx(estimate_text_tokens([text]) / 2, rel=0.1)
+
+
+def test_a_long_stream_is_read_in_slices_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[int]()
+    find = answer_copy._find_words
+
+    def note(text: bytes, found: AnswerTokens) -> None:
+        read.append(len(text))
+        find(text, found)
+
+    monkeypatch.setattr(answer_copy, "_find_words", note)
+    copy = AnswerCopy(None, "seed", in_pieces=False)
+    copy.begin(b"text/event-stream", b"")
+    event = chunk({"content": "word "})
+    slices = list[int]()
+    for _ in range(3 * KEPT_BYTES // len(event)):
+        copy.add(event)
+        slices.append(sum(read) - sum(slices))
+    assert sum(slices[: KEPT_BYTES // len(event)]) == 0
+    assert max(slices) < SLICE_BYTES + len(event)
+    assert sum(slices) >= 3 * KEPT_BYTES - SLICE_BYTES - 2 * len(event)
+    assert copy.estimate(1.0) == pytest.approx(len(slices), rel=0.05)
