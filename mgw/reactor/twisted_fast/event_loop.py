@@ -7,6 +7,12 @@ a turn, and few at a time (:mod:`mgw.reactor.twisted_fast.tcp_transport`), so th
 for no burst of them.  All else goes Twisted's own way: output, errors, hang-ups, pipes and the wakers of
 threads and signals.  So does whatever follows from an error, with Twisted's words in the log.
 
+The kernel reports connections in the order in which their input came, and each may have a millisecond's work
+to read.  When hundreds bring more than can be read, a turn would last seconds, and a short request as long as
+two of them, or a hundred, since each accepts few clients.  So connections whose last read gave much are busy:
+they are read behind all others, in turn, for a moment; who is left comes first in the next turn.  In a turn
+that has read busy connections, clients are accepted for a share of that time.
+
 Between two polls the stock reactor also looks for timers, new ones and calls of threads, twice over.  Here
 it is asked only when there may be any: each poll says when the next timer is due, and lists say the rest.
 
@@ -20,6 +26,7 @@ that fails, or the reactor is another one, Twisted's own loop stays.
 from __future__ import annotations
 
 import socket
+from collections import OrderedDict
 from contextlib import suppress
 from select import EPOLLIN, EPOLLOUT
 from typing import Any, Final
@@ -40,6 +47,11 @@ MAX_POLLS: Final = 100
 """Before the reactor looks by itself for what else there is to do."""
 MAX_WAIT: Final = 0.1
 """The same in seconds without an event."""
+
+BUSY_READ_SECONDS: Final = 0.01
+"""How long a turn reads busy connections, but for the last one."""
+ACCEPT_SHARE: Final = 0.5
+"""For what part of that time it accepts clients."""
 
 _log: Final = Logger()
 _CONNECTIONS: Final[frozenset[Any]] = frozenset(
@@ -99,13 +111,25 @@ class EventLoop:
 class _Dispatcher:
     """Calls what an event is for."""
 
-    __slots__ = ("_disconnect", "_max_accepts", "_poll", "_reactor", "_read_or_write", "_selectables")
+    __slots__ = (
+        *("_busy", "_disconnect", "_last_looked", "_looked", "_max_accepts", "_poll", "_reactor"),
+        *("_read_or_write", "_reads", "_selectables"),
+    )
 
     def __init__(self, reactor: Any, max_accepts: int) -> None:  # Any: as above
         self._reactor = reactor
         self._max_accepts = max_accepts
         self._poll = reactor._poller.poll
         self._selectables = reactor._selectables
+        self._reads = reactor._reads
+        self._busy: OrderedDict[int, TcpTransport] = OrderedDict()
+        """Those that may have input, by descriptor, the one that was read longest ago first."""
+        self._looked = self._last_looked = 0.0
+        """When busy connections were read before the last time, and the last time.
+
+        Whatever was found to be busy since the former still is: else one turn of many long reads would
+        outlast them all, and the next would read them all again.
+        """
         self._read_or_write = reactor._doReadOrWrite
         self._disconnect = reactor._disconnectSelectable
 
@@ -137,9 +161,10 @@ class _Dispatcher:
 
         Returns whether there were any.
         """
-        get = self._selectables.get
+        get, busy = self._selectables.get, self._busy
         ports: list[tuple[int, tcp.Port]] = []
-        events = self._poll(-1 if timeout is None else timeout, MAX_EVENTS)
+        # Those known to be busy do not keep the kernel from reporting others.
+        events = self._poll(-1 if timeout is None else timeout, MAX_EVENTS + len(busy))
         for descriptor, event in events:
             selectable: Any = get(descriptor)  # Any: a descriptor of any make
             if selectable is None:  # another event's handler has removed it
@@ -149,18 +174,47 @@ class _Dispatcher:
                     ports.append((descriptor, selectable))
                 else:
                     callWithLogger(selectable, self._read_or_write, selectable, descriptor, event)
-                continue
-            try:
-                reason = selectable.doRead()
-            except BaseException as error:  # as Twisted does: the connection is lost, and the process lives
-                callWithLogger(selectable, self._on_error, selectable, error)
-                continue
-            if reason is not None:
-                self._end(selectable, reason)
+            elif selectable.__class__ is TcpTransport and selectable.busy_until:
+                self._wait_or_read(descriptor, selectable)
+            else:
+                self._read(selectable)
+        seconds = self._read_busy() if busy else 0.0
         for descriptor, port in ports:  # whoever is here already goes first
             if get(descriptor) is port:
-                accept_clients(port, self._max_accepts)
+                accept_clients(port, self._max_accepts, seconds * ACCEPT_SHARE)
         return bool(events)
+
+    def _wait_or_read(self, descriptor: int, transport: TcpTransport) -> None:
+        """Read from a connection that has been busy, behind the others if it still is."""
+        if descriptor in self._busy or self._looked < transport.busy_until:
+            self._busy[descriptor] = transport
+        else:
+            self._read(transport)
+
+    def _read_busy(self) -> float:
+        """Read busy connections for a moment, each at most once; return how long it took."""
+        busy, seconds = self._busy, self._reactor.seconds
+        began = now = seconds()
+        self._looked, self._last_looked = self._last_looked, began
+        left = len(busy)
+        while busy and left:  # none is left where what is read takes a turn of its own
+            left -= 1
+            descriptor, transport = busy.popitem(last=False)
+            if self._selectables.get(descriptor) is transport and descriptor in self._reads:
+                self._read(transport)
+            now = seconds()
+            if now - began >= BUSY_READ_SECONDS:
+                break
+        return float(now - began)
+
+    def _read(self, selectable: Any) -> None:  # Any: a connection of any make
+        try:
+            reason = selectable.doRead()
+        except BaseException as error:  # as Twisted does: the connection is lost, and the process lives
+            callWithLogger(selectable, self._on_error, selectable, error)
+            return
+        if reason is not None:
+            self._end(selectable, reason)
 
     def _end(self, selectable: object, reason: Exception) -> None:
         try:

@@ -31,6 +31,11 @@ from mgw.reactor.transport import RelayTransport
 MAX_ACCEPTS: Final = 8
 """The most connections accepted in one turn: opening a request takes as long as ten chunks, which wait."""
 
+BUSY_BYTES: Final = 4 * 1024
+"""A connection that gives as much at once is busy: it waits behind those that give less."""
+BUSY_SECONDS: Final = 0.1
+"""How long it stays so, a turn at least, unless it gives less: what comes later is another request's."""
+
 LARGE_READ: Final = 448 * 1024
 """How much is read at once while a large body comes: fewer turns of the reactor for the same bytes.
 
@@ -51,6 +56,8 @@ class TcpTransport(Server):
 
     read_bytes = Server.bufferSize
     """The most that is read at once."""
+    busy_until = 0.0
+    """The time until which it is busy; 0: it is not."""
 
     def __init__(
         self,
@@ -125,6 +132,9 @@ class TcpTransport(Server):
             return CONNECTION_LOST
         if not data:
             return CONNECTION_DONE
+        self.busy_until = 0.0
+        if len(data) >= BUSY_BYTES:
+            self.busy_until = self.reactor.seconds() + BUSY_SECONDS  # type: ignore[attr-defined]  # IReactorTime's
         self.protocol.dataReceived(data)
         return None
 
@@ -179,12 +189,16 @@ def _unwatch(transport: TcpTransport) -> None:
     transport.stopWriting()  # type: ignore[no-untyped-call]  # Twisted's
 
 
-def accept_clients(port: Port, most: int = MAX_ACCEPTS) -> None:
-    """Accept the clients that wait, at most so many of them; what goes wrong is logged."""
+def accept_clients(port: Port, count: int = MAX_ACCEPTS, seconds: float = 0.0) -> None:
+    """Accept clients that wait, so many of them, and more for as long; what goes wrong is logged."""
     make, listening, factory = transport_class(), port.socket, port.factory
     assert factory is not None, "it listens"
+    clock: Any = port.reactor if seconds else None  # Any: the reactor's interfaces are many
+    until = clock.seconds() + seconds if seconds else 0.0
+    accepted = 0
     try:
-        for _ in range(most):
+        while accepted < count or (seconds and clock.seconds() < until):
+            accepted += 1
             try:
                 handle, address = listening.accept()
             except BlockingIOError:
