@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.load import EDGE_KEY, END_MARKS, PATHS, NothingMeasuredError, result
-from bench.machines import description, peak_bytes, tree_cpu_seconds
+from bench.machines import description, peak_bytes, process_tree, tree_cpu_seconds
 from bench.processes import HERE, LOAD_CORE, Bench, Server, bound_run, pinned, serving_gateway
 from tests.support.wires import sized_request
 
@@ -45,8 +45,9 @@ _FURTHER: Final = """
 limit_store: "$temp/limits.db"
 prices: {rows: [{provider: up, model: "*", input: 1, output: 1}]}
 """
-_ROW: Final = "{:28} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>7} {:>7}"
-_TITLES: Final = "p50 ms", "p99 ms", "worst ms", "asked", "all in s", "CPU s", "MiB", "failed"
+_ROW: Final = "{:28} {:>8} {:>8} {:>8} {:>7} {:>9} {:>7} {:>9} {:>6} {:>7}"
+_TITLES: Final = "p50 ms", "p99 ms", "worst ms", "asked", "all in s", "CPU s", "waited s", "MiB", "failed"
+"""``waited``: how long the gateway could have worked and had no core, since others had them."""
 
 
 class Case(NamedTuple):
@@ -117,13 +118,14 @@ def _measured(bench: Bench, folder: Path, case: Case) -> tuple[str, ...]:
     with serving_gateway(folder, config, upstream_port=str(bench.upstream_port)) as server:
         health = Health(server.port, [], threading.Event())
         asking = threading.Thread(target=health.ask, daemon=True)
-        cpu, began = tree_cpu_seconds(server.pid), time.perf_counter()
+        cpu, waited, began = tree_cpu_seconds(server.pid), _waited(server.pid), time.perf_counter()
         asking.start()
         failed = _load(bench.folder, server, case)
         elapsed = time.perf_counter() - began
         health.stopped.set()
         asking.join()
         used, peak = tree_cpu_seconds(server.pid) - cpu, peak_bytes(server.pid)
+        waited = _waited(server.pid) - waited
     times = sorted(health.seconds)
     shown = (times[len(times) // 2], times[int(len(times) * 0.99)], times[-1])
     return (
@@ -131,9 +133,16 @@ def _measured(bench: Bench, folder: Path, case: Case) -> tuple[str, ...]:
         str(len(times)),
         f"{elapsed:.1f}",
         f"{used:.2f}",
+        f"{waited:.2f}",
         f"{peak / 2**20:.0f}",
         f"{failed:.0f}",
     )
+
+
+def _waited(pid: int) -> float:
+    """Return how long the threads of a process, and of those that it has started, have waited for a core."""
+    files = (file for one in process_tree(pid) for file in Path(f"/proc/{one}/task").glob("*/schedstat"))
+    return sum(int(file.read_text().split()[1]) for file in files) / 1e9
 
 
 def _load(folder: Path, server: Server, case: Case) -> float:
