@@ -12,8 +12,11 @@ import pytest
 from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Protocol, ServerFactory
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
+from mgw.reactor.twisted_fast import event_loop
 from mgw.reactor.twisted_fast.event_loop import ACCEPT_SHARE, BUSY_READ_SECONDS, EventLoop
 from mgw.reactor.twisted_fast.tcp_transport import (
     BUSY_BYTES,
@@ -103,6 +106,21 @@ def crowd() -> Iterator[Crowd]:
             descriptor.connectionLost(Failure(ConnectionDone()))
 
 
+@pytest.fixture
+def failures() -> Iterator[list[object]]:
+    """The types of the exceptions that are logged."""
+    found: list[object] = []
+
+    def observe(event: LogEvent) -> None:
+        if event.get("failure") is not None:
+            found.append(event["failure"].type)
+
+    observer = implementer(ILogObserver)(observe)
+    globalLogPublisher.addObserver(observer)
+    yield found
+    globalLogPublisher.removeObserver(observer)
+
+
 def test_busy_connections_come_behind_the_others(crowd: Crowd) -> None:
     crowd.open_busy("a", "b")
     crowd.open("quiet")
@@ -168,6 +186,44 @@ def test_a_busy_connection_that_another_pauses_or_ends_is_not_read(crowd: Crowd)
     assert crowd.turn() == "a,d"
     b.transport.resumeProducing()
     assert crowd.turn() == "b"
+
+
+def test_a_busy_connection_that_is_paused_while_it_has_output_is_not_read(crowd: Crowd) -> None:
+    crowd.open_busy("a", "b", more=b"m" * 3 * MOST)
+    a, b = crowd.readers.values()
+    b.transport.write(b"o" * 2**24)
+    while crowd.turn() != "a,b":  # the kernel takes output no more
+        pass
+    a.on_data = b.transport.pauseProducing
+    assert crowd.turn() == "a"
+
+
+def test_a_connection_that_gets_the_descriptor_of_a_busy_one_is_not_taken_for_it(
+    crowd: Crowd, failures: list[object]
+) -> None:
+    crowd.open_busy("a", "b")
+    b = crowd.readers["b"].transport
+    descriptor = b.fileno()
+
+    def on_data() -> None:
+        b.connectionLost(Failure(ConnectionDone()))
+        crowd.open("c")
+        assert crowd.readers["c"].transport.fileno() == descriptor
+
+    crowd.readers["a"].on_data = on_data
+    assert crowd.turn() == "a"
+    assert failures == []
+    crowd.send("c", b"?")
+    assert crowd.turn() == "c"
+
+
+def test_many_busy_connections_do_not_hide_the_others(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loop, "MAX_EVENTS", 2)
+    crowd.open_busy("a", "b", "c", "d", "e", seconds=2 * BUSY_READ_SECONDS, more=b"m" * 3 * MOST)
+    assert [crowd.turn() for _ in range(5)] == ["a", "b", "c", "d", "e"]
+    crowd.open("quiet")
+    crowd.send("quiet", b"?")
+    assert crowd.turn().startswith("quiet")
 
 
 def test_what_is_read_may_take_a_turn(crowd: Crowd) -> None:
