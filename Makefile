@@ -17,7 +17,7 @@ PIP = python -m pip install --quiet --disable-pip-version-check
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 FIRST_TESTS := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test test-newest test-thorough pins screenshots site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-fidelity bench-history bench-limits bench-memory bench-public bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-streams bench-translation bench-workers clean .venv-deb
+.PHONY: help run check test test-newest test-thorough pins screenshots site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-crowd bench-fidelity bench-history bench-limits bench-memory bench-public bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-streams bench-translation bench-workers clean .venv-deb
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -45,6 +45,7 @@ help:
 	@echo 'make bench-fidelity   count the bytes and fields that the gateway loses: none'
 	@echo 'make bench-history    measure the queries of the dashboard with a million usage events'
 	@echo 'make bench-limits     measure what limits of clients cost, in half a minute'
+	@echo 'make bench-crowd      measure how long others wait beside 800 streams at full speed'
 	@echo 'make bench-streams    measure what an open stream takes in memory'
 	@echo 'make bench-workers    measure what workers cost in CPU and memory'
 	@echo 'make bench-public   measure the gateway by the public method for gateways, in eight minutes'
@@ -144,6 +145,9 @@ bench-realtime: $(VENV)/dev.stamp
 
 bench-limits: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.limits
+
+bench-crowd: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.crowd
 
 bench-memory: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.memory
