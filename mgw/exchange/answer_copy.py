@@ -61,6 +61,8 @@ _FEW_OBJECTS: Final = 4_000
 """Answers have hardly more, but for their logprobs; thousands of calls would take long to put together."""
 _BYTES_A_TOKEN: Final = 4
 """What is assumed of what cannot be read."""
+_SAMPLE_BYTES: Final = 4 * 1024
+"""How much of a stream says which part of it is text."""
 _UNREADABLE: Final = (GatewayError, MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -150,8 +152,22 @@ class AnswerCopy:
         return found + rest + self._unread // _BYTES_A_TOKEN
 
     def estimate_roughly(self) -> int:
-        """Return the same at no cost, by what is known of its length."""
-        return (self._tokens.characters + self._size + self._unread) // _BYTES_A_TOKEN
+        """Return the same at hardly any cost, by its length and a sample of what is kept of a stream."""
+        kept = self._size
+        if self._is_stream and not self._is_coded:
+            kept = round(kept * self._share_of_words())
+        read = self._tokens.characters or self._words.characters
+        return (read + kept + self._unread) // _BYTES_A_TOKEN
+
+    def _share_of_words(self) -> float:
+        """Return what part of the kept bytes is text; 1 where no text is found: an event is mostly names."""
+        pieces = self._pieces
+        start = len(pieces) // 2
+        count = _count_pieces(pieces[start:], _SAMPLE_BYTES)
+        sample = b"".join(pieces[start : start + count])[:_SAMPLE_BYTES]
+        words = AnswerTokens()
+        _find_words(sample, words)
+        return words.characters / len(sample) if words.characters else 1.0
 
     @property
     def is_stream(self) -> bool:

@@ -104,3 +104,21 @@ def test_a_long_stream_is_read_in_slices_as_it_comes(monkeypatch: pytest.MonkeyP
     assert max(slices) < SLICE_BYTES + len(event)
     assert sum(slices) >= 3 * KEPT_BYTES - SLICE_BYTES - 2 * len(event)
     assert copy.estimate(1.0) == pytest.approx(len(slices), rel=0.05)
+
+
+@pytest.mark.parametrize("dialect", [DialectName.OPENAI_CHAT, None], ids=["chat", "no reader"])
+@pytest.mark.parametrize("events", [0, 1, 30, 300, 3000])
+def test_a_guess_of_a_stream_is_near_its_estimate(dialect: DialectName | None, events: int) -> None:
+    copy = AnswerCopy(dialect, "seed", in_pieces=False)
+    copy.begin(b"text/event-stream", b"")
+    for number in range(events):
+        copy.add(chunk({"content": PIECES[number % len(PIECES)]}))
+    guessed = copy.estimate_roughly()
+    assert guessed == pytest.approx(copy.estimate(1.0), rel=0.3, abs=2)
+
+
+def test_a_stream_without_a_word_is_guessed_by_its_length() -> None:
+    copy = AnswerCopy(DialectName.OPENAI_CHAT, "seed", in_pieces=False)
+    copy.begin(b"text/event-stream", b"")
+    copy.add(b": ping\n\n" * 100)
+    assert copy.estimate_roughly() == 200
