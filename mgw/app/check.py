@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from time import time
 from typing import Final
@@ -15,6 +15,7 @@ from msgspec import Struct
 from mgw.app.credential_check import missing_keys, missing_token_files, token_sources
 from mgw.app.issuer_check import key_sources
 from mgw.app.key_check import directory_problem, key_warnings, read_key_files
+from mgw.app.price_check import price_warnings
 from mgw.config.advice import advice
 from mgw.config.auths import CREDENTIALS
 from mgw.config.checks import is_loopback
@@ -22,11 +23,10 @@ from mgw.config.dashboard import edge_keys_of_dashboard, tokens_open
 from mgw.config.file_faults import unusable_folder, unwritable
 from mgw.config.fleet import AUTO
 from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
-from mgw.config.limit_advice import has_budgets
+from mgw.config.key_settings import NamedKeySettings
 from mgw.config.listen import EndpointText
 from mgw.config.load import parse, read_text
 from mgw.config.location import describe_unreadable
-from mgw.config.prices import UnpricedRule
 from mgw.config.problems import ConfigError, dotted_path
 from mgw.config.provider import Provider
 from mgw.config.quoting import redact, shown
@@ -48,7 +48,6 @@ _OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
 _OPENAI_AT_DATABRICKS: Final = "/serving-endpoints"
 """Where Databricks speaks OpenAI's wire, without a version."""
 
-_MOST_NAMED: Final = 5
 _TOO_SHORT: Final = (
     f"fewer than {MIN_HIDDEN} characters, so it could be an ordinary word and is not hidden if a log line or "
     "a provider's error repeats it"
@@ -88,7 +87,8 @@ def check(read: Callable[[], Config], command: str = "mgw check") -> int:
         sys.stderr.write(f"{problem}\n")
     if problems:
         return 1
-    told = [*warnings(config, prices), *warnings_of_workers(config, available_cpus())]
+    file_keys = () if key_files is None else tuple(key_files.keys.values())
+    told = [*warnings(config, prices, file_keys=file_keys), *warnings_of_workers(config, available_cpus())]
     told += [*missing_token_files(config), *missing_keys(config), *_accounts(config), *_spool(config)]
     told += key_warnings(config, key_files, time())
     for warning in told:
@@ -192,11 +192,17 @@ def read_or_tell(read: Callable[[], Config], command: str) -> Config | None:
     return None
 
 
-def warnings(config: Config, prices: PriceTable | None = None, wall: float | None = None) -> list[str]:
+def warnings(
+    config: Config,
+    prices: PriceTable | None = None,
+    wall: float | None = None,
+    file_keys: Iterable[NamedKeySettings] = (),
+) -> list[str]:
     """Return a sentence for each thing that will hurt, in the order of the settings.
 
     :param prices: what models cost; ``None``: nothing is said of that.
     :param wall: Unix seconds; ``None``: now.
+    :param file_keys: the keys of key files.
     """
     found = []
     auth = config.edge_auth
@@ -217,7 +223,7 @@ def warnings(config: Config, prices: PriceTable | None = None, wall: float | Non
         found += _of_base_url(provider)
     found += _of_public_url(config)
     if prices is not None:
-        found += _of_prices(config, prices, time() if wall is None else wall)
+        found += price_warnings(config, prices, time() if wall is None else wall, file_keys)
     for name, size in (("body_memory", config.spool.body_memory), ("body_disk", config.spool.body_disk)):
         if size < config.max_body_bytes:
             found.append(f"spool.{name}: less than max_body_bytes, so the largest request bodies never fit")
@@ -353,27 +359,6 @@ def _of_token_url(provider: Provider) -> list[str]:
         return []
     where = dotted_path(("providers", provider.name, "oauth", "token_url"))
     return [f"{where}: plain HTTP, so secrets and tokens travel in clear text"]
-
-
-def _of_prices(config: Config, prices: PriceTable, wall: float) -> list[str]:
-    """Warn of models that the configuration names and that have no price, in one sentence per provider."""
-    found, effect = [], "these requests have no cost_usd"
-    if config.prices is not None and config.prices.unpriced is UnpricedRule.REFUSE and has_budgets(config):
-        effect += ", and clients under a limit on usd get 403"
-    targets: dict[str, list[str]] = {}
-    for several in config.aliases.values():
-        for target in several:
-            owner, _, model = target.partition("/")
-            targets.setdefault(owner, []).append(model)
-    for name, provider in config.providers.items():
-        named = [*provider.models, *targets.get(name, ())]
-        missing = [model for model in dict.fromkeys(named) if prices.row(name, model, wall) is None]
-        if missing:
-            models = ", ".join(redact(model) for model in missing[:_MOST_NAMED])
-            more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-            where = dotted_path(("providers", name))
-            found.append(f"prices: no row matches {models}{more} of {where}, so {effect}")
-    return found
 
 
 def _of_public_url(config: Config) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from twisted.logger import Logger
 
+from mgw.clients.key_changes import CHANGED, REMOVED, describe_key_change
 from mgw.clients.key_rows import IN_CONFIG, IN_DIRECTORY, KeyRow, key_row
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.quoting import shown
@@ -138,17 +139,21 @@ def _slices_of(change: KeyChange) -> list[KeyChange]:
     """Cut a change into parts; what is gone comes first."""
     faults = [KeyChange(faults=part) for part in _batched(change.faults)]
     gone = [KeyChange(gone=part) for part in _batched(change.gone)]
-    changed = [KeyChange(part, new=change.new) for part in _batched(change.changed)]
+    changed = [KeyChange(part, before=change.before) for part in _batched(change.changed)]
     return [*gone, *faults, *changed]
 
 
 def _log_change(change: KeyChange) -> None:
     for name in change.gone:
-        _log.info("key {name}: removed", name=shown(name))
+        log_key(name, REMOVED)
     for key in change.changed:
-        what = "added" if key.name in change.new else "changed"
-        _log.info("key {name}: {what}", name=shown(key.name), what=what)
+        log_key(key.name, describe_key_change(change.before.get(key.name), key) or CHANGED)
     _log_faults(change.faults)
+
+
+def log_key(name: str, what: str) -> None:
+    """Say what has become of a key."""
+    _log.info("key {name}: {what}", name=shown(name), what=what)
 
 
 def _log_faults(faults: Sequence[str]) -> None:

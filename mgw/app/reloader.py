@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,10 @@ from twisted.python.failure import Failure
 
 from mgw.app.check import warnings
 from mgw.app.gateway import Gateway, Prepared
+from mgw.app.key_files import log_key
 from mgw.app.status import Status, process_warnings
+from mgw.clients.key_changes import key_changes
+from mgw.config.key_settings import NamedKeySettings
 from mgw.config.problems import ConfigError
 from mgw.config.settings import Config
 from mgw.generation import SLICE_SECONDS, Generation, Parts, make_parts
@@ -110,8 +114,9 @@ class Reloader:
     async def _reload(self) -> None:
         prepared = await self._prepare()
         if prepared is not None:
+            before = self._gateway.config.edge_auth.named
             await self._use(prepared)
-            await self._warn_in_slices(prepared)
+            await self._tell_in_slices(prepared, before)
 
     async def _prepare(self) -> Prepared | None:
         """Read the configuration anew and build what it asks for; ``None``: it stays as it was."""
@@ -150,16 +155,20 @@ class Reloader:
             self._gateway.serving.prepare(config, further)
             prices = parts.files.prices
             known = None if isinstance(prices, ValueError) else prices
-            return _Read(parts, read_certificate(config), key_files, warnings(config, known))
+            return _Read(
+                parts, read_certificate(config), key_files, warnings(config, known, file_keys=further)
+            )
 
-    async def _warn_in_slices(self, prepared: Prepared) -> None:
-        """Say what will hurt, if it is in use: maybe thousands of lines, searched for thousands of keys."""
+    async def _tell_in_slices(self, prepared: Prepared, before: Sequence[NamedKeySettings]) -> None:
+        """Say what has become of keys, and what will hurt, if it is in use: maybe thousands of lines.
+
+        :param before: the keys with names that the configuration had.
+        """
         if self._gateway.serving.generation is not prepared.generation:
             return
         until = monotonic() + SLICE_SECONDS
-        places = prepared.config.places
-        for warning in [*prepared.warnings, *process_warnings(prepared.config)]:
-            _log.warn("{warning}", warning=places.locate(warning))
+        for tell in _lines_about(prepared, before):
+            tell()
             if monotonic() > until:
                 await deferLater(self._gateway.reactor, 0)
                 until = monotonic() + SLICE_SECONDS
@@ -167,3 +176,12 @@ class Reloader:
     def _on_bug(self, failure: Failure) -> None:
         _log.failure("internal error: the configuration was not reloaded", failure)
         self._status.reloads.fail("internal error; see the log")
+
+
+def _lines_about(prepared: Prepared, before: Sequence[NamedKeySettings]) -> Iterator[Callable[[], None]]:
+    """Yield what writes each line of the log about a configuration that is in use now."""
+    places, named = prepared.config.places, prepared.config.edge_auth.named
+    for name, what in key_changes({key.name: key for key in before}, {key.name: key for key in named}):
+        yield partial(log_key, name, what)
+    for warning in [*prepared.warnings, *process_warnings(prepared.config)]:
+        yield partial(_log.warn, "{warning}", warning=places.locate(warning))

@@ -52,7 +52,8 @@ class Status:
         self._say_where_the_dashboard_is()
         generation = self._gateway.serving.generation
         config = generation.config
-        for warning in [*warnings(config, generation.prices), *process_warnings(config)]:
+        known = warnings(config, generation.prices, file_keys=self._gateway.key_files.keys)
+        for warning in [*known, *process_warnings(config)]:
             _log.warn("{warning}", warning=config.places.locate(warning))
         self._tell_manager()
 

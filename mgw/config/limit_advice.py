@@ -19,8 +19,3 @@ def limit_advice(config: Config) -> Iterator[str]:
             "fleet.redis: limits per day and longer are counted there, so Redis must be persistent "
             "(appendonly yes): otherwise a restart of Redis may forget what has been used"
         )
-
-
-def has_budgets(config: Config) -> bool:
-    """Whether requests of some clients are refused once they have cost so much."""
-    return any(row.usd is not None for _, row in config.edge_auth.all_limits)

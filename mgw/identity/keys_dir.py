@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from threading import Lock
 from time import sleep
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -70,8 +71,8 @@ class KeyChange(Struct, frozen=True):
     """Those that are new, or other than they were."""
     gone: tuple[str, ...] = ()
     """The names of those that are no more."""
-    new: frozenset[str] = frozenset()
-    """The names of those among ``changed`` that were not there before."""
+    before: Mapping[str, NamedKeySettings] = MappingProxyType({})
+    """What those among ``changed`` were that were there before, by name."""
     faults: tuple[str, ...] = ()
     """What is wrong with files that was not reported yet: a text for each, with file and line."""
 
@@ -97,7 +98,8 @@ def change_between(
     """Return what has become of keys."""
     changed = tuple(key for name, key in after.items() if not _is_same(before.get(name), key))
     gone = tuple(name for name in before if name not in after)
-    return KeyChange(changed, gone, frozenset(after.keys() - before.keys()), faults)
+    earlier = {key.name: before[key.name] for key in changed if key.name in before}
+    return KeyChange(changed, gone, earlier, faults)
 
 
 def digests_of(key: NamedKeySettings) -> list[Secret]:

@@ -150,7 +150,7 @@ def test_all_processes_know_of_a_change_before_the_log_does(
         ("own", ["alice", "bob"], [], 0),
         ("workers", ["alice", "bob"], [], 0),
     ]
-    assert lines == ["key alice: changed", "key bob: added"]
+    assert lines == ["key alice: changed (disabled)", "key bob: added"]
     (tmp_path / "alice.yaml").unlink()
     clock.advance(1)
     threads.work()

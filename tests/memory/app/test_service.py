@@ -237,6 +237,29 @@ def test_the_start_and_a_reload_warn_of_a_setting_that_was_removed(log: Log) -> 
         assert harness.service.gateway.server.generation.number == 2
 
 
+def test_a_reload_says_what_has_become_of_each_key_of_the_configuration(log: Log) -> None:
+    def keys(*named: str) -> Config:
+        listed = ", ".join(f"{{{one}}}" for one in named)
+        return config(
+            f"{THREE_FAMILIES}edge_auth: {{enabled: true, groups: {{ops: {{}}}}, keys: [{listed}]}}\n"
+        )
+
+    alice, bob, carol = (f"name: {name}, key: edge-canary-{name}" for name in ("alice", "bob", "carol"))
+    harness = made(keys(alice, bob))
+    harness.service.privilegedStartService()
+    harness.service.startService()
+    harness.reactor.run()  # type: ignore[no-untyped-call]  # Twisted's
+    with ended(harness):
+        harness.reload(keys(f"{bob}-2, groups: [ops], max_in_flight: 3, disabled: true", carol))
+        harness.reload(keys(f"{bob}-2, groups: [ops], max_in_flight: 3, disabled: true", carol))
+        assert [line for line in log.lines if line.startswith("key ")] == [
+            "key alice: removed",
+            "key bob: changed (rotated, disabled, limits, groups)",
+            "key carol: added",
+        ]
+        assert not log.has("canary")
+
+
 def test_a_second_reload_is_a_third_generation() -> None:
     harness = started()
     with ended(harness):

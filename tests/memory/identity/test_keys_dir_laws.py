@@ -63,7 +63,7 @@ def test_a_look_finds_what_is_valid_and_else_what_was(rounds: list[list[tuple[st
             assert {key.name for key in change.changed} == {
                 name for name in found if before.get(name) != found[name]
             }
-            assert change.new == found.keys() - before.keys()
+            assert {key.name for key in change.changed} - change.before.keys() == found.keys() - before.keys()
             assert not files.look().changed
 
 
