@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.clients.client_groups import Matcher, highest_priority, matchers_of, tags_of
+from mgw.clients.client_groups import Matcher, highest_priority, matchers_of, never, tags_of
 from mgw.clients.client_limits import (
     OF_EACH,
     OF_ISSUER,
@@ -38,6 +38,9 @@ _OTHER: Final = "other"
 """What metrics call all clients without a named key or a token."""
 _TOKENS: Final = ":"
 """Under this name the rows that clients with tokens share are in use; no client has it."""
+_USE_LISTED: Final = (
+    "use one that GET /v1/models lists; if it lists none, ask the operator which models the {what} may use"
+)
 
 
 class Identity(Struct, frozen=True, array_like=True):
@@ -116,10 +119,9 @@ class Client(Struct, eq=False, frozen=True):
         :raises GatewayError: ``UNKNOWN_MODEL``.
         """
         if not self.may_use(asked, provider, model):
-            lists = "for this key: use one that GET /v1/models lists"
-            if self.issuer is not None:
-                lists = "for this token: use one that GET /v1/models lists"
-            message = f"no model is named {asked[:200]!r} {lists}"
+            what = "key" if self.issuer is None else "token"
+            use = f"this {what} may use no model" if never in self.fits else _USE_LISTED.format(what=what)
+            message = f"no model is named {asked[:200]!r} for this {what}: {use}"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param=param)
 
     def begin(self, held: Taken = ONE_REQUEST) -> Permit | Awaitable[Permit | LimitReached] | None:

@@ -50,9 +50,9 @@ def highest_priority(groups: Iterable[str], settings: EdgeAuthSettings) -> Prior
 def _matcher(patterns: tuple[str, ...]) -> Matcher:
     """Return whether one of these patterns fits a text; a reload compiles them in a thread first."""
     if not patterns:
-        return _never
+        return never
     return re.compile("|".join(map(translate, patterns))).match
 
 
-def _never(_: str) -> None:
-    """No model at all."""
+def never(_: str) -> None:
+    """Return ``None``: no model fits."""

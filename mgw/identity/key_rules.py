@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from functools import partial
+from typing import Final
 
 from mgw.config.edge_auth import digest_of
 from mgw.config.file_faults import shown_path
@@ -14,6 +16,9 @@ from mgw.config.quoting import shown
 from mgw.config.settings import Config
 from mgw.identity.keys_dir import ENDING, KeyRules, KeysDirectory, digests_of, unreadable_directory
 from mgw.nouns.secret import Secret
+
+MOST_NAMED: Final = 10
+"""So many of the files that name missing groups are named."""
 
 
 def key_rules(config: Config | None) -> KeyRules:
@@ -43,14 +48,28 @@ def read_keys(config: Config, before: KeysDirectory | None = None) -> KeysDirect
     known = before.keys if before is not None and before.path == path else {}
     found = KeysDirectory(path, key_rules(config), known)
     found.read_all()
-    for name, key in found.keys.items():
-        missing = [group for group in key.groups if group not in config.edge_auth.groups]
-        if missing:
-            file = shown_path(os.path.join(path, name + ENDING))
-            raise ValueError(
-                f"edge_auth.groups: {file} names the group {shown(missing[0])}, which is not there"
-            )
+    _check_groups(found, config.edge_auth.groups)
     return found
+
+
+def _check_groups(files: KeysDirectory, groups: Collection[str]) -> None:
+    """See that each group that a file names is still there: the file may be the last good state of a name.
+
+    :raises ValueError: some are not; it names a few of the files.
+    """
+    missing = [
+        (shown_path(os.path.join(files.path, name + ENDING)), shown(group))
+        for name, key in sorted(files.keys.items())
+        for group in key.groups
+        if group not in groups
+    ]
+    if not missing:
+        return
+    named = ", ".join(f"{file} names the group {group}" for file, group in missing[:MOST_NAMED])
+    more = len(missing) - MOST_NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    what = "which is not there" if len(missing) == 1 else "which are not there"
+    raise ValueError(f"edge_auth.groups: {named}{rest}, {what}")
 
 
 def _parse(config: Config | None, text: str, name: str, file: str) -> tuple[NamedKeySettings, Places]:

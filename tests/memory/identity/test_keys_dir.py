@@ -98,7 +98,7 @@ def test_each_file_is_a_key(files: Files) -> None:
         (files.path / other).write_text(text_of(other))
     change = files.look()
     assert names_of(change) == files.names == ["alice", "bob"]
-    assert change.new == {"alice", "bob"}
+    assert not change.before
     assert not change.faults
     alice = files.keys_dir.keys["alice"]
     assert alice.sha256 == Secret(digest("a"))
@@ -113,7 +113,8 @@ def test_a_look_tells_what_has_changed_and_nothing_twice(files: Files) -> None:
     files.write("alice", text_of("a", "disabled: true"))
     (files.path / "bob.yaml").unlink()
     change = files.look()
-    assert (names_of(change), change.gone, change.new) == (["alice"], ("bob",), frozenset())
+    assert (names_of(change), change.gone) == (["alice"], ("bob",))
+    assert [key.disabled for key in change.before.values()] == [False]
     assert files.names == ["alice"]
     assert not any(files.look() for _ in range(FURTHER_READINGS + 1))
 
@@ -157,7 +158,8 @@ def test_at_start_a_broken_file_is_a_key_that_is_missing(files: Files) -> None:
     assert names_of(change) == ["bob"]
     assert len(change.faults) == 1
     files.write("alice", text_of("a"))
-    assert files.look().new == {"alice"}
+    change = files.look()
+    assert (names_of(change), dict(change.before)) == (["alice"], {})
 
 
 def test_no_beginning_of_a_valid_file_is_taken_while_it_is_written(files: Files) -> None:
@@ -418,6 +420,20 @@ def test_a_reload_that_takes_a_group_away_is_refused_with_the_file(tmp_path: Pat
     after = read_keys(narrower, before)
     assert after is not None
     assert after.keys["alice"].groups == ("research",)
+
+
+@pytest.mark.parametrize(("files", "more"), [(2, ""), (10, ""), (13, " and 3 more")])
+def test_a_reload_that_takes_groups_away_names_the_files_that_name_them(
+    tmp_path: Path, files: int, more: str
+) -> None:
+    config = parse(config_text(tmp_path), "mgw.yaml", {})
+    for number in range(files):
+        (tmp_path / f"k{number:02}.yaml").write_text(text_of(f"k{number}", "groups: [research, ops]"))
+    before = read_keys(config)
+    with pytest.raises(ValueError, match=r"edge_auth\.groups: ") as refused:
+        read_keys(parse(config_text(tmp_path, "{research: {}}"), "mgw.yaml", {}), before)
+    named = [f"{tmp_path}/k{number:02}.yaml names the group ops" for number in range(min(files, 10))]
+    assert str(refused.value) == f"edge_auth.groups: {', '.join(named)}{more}, which are not there"
 
 
 def test_a_reload_keeps_the_last_good_state_of_a_broken_file(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from mgw.clients.limits import ONE_REQUEST, LimitReached, Permit
 from mgw.clients.local_counts import LocalCounts
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.load import parse
+from mgw.nouns.errors import GatewayError
 from mgw.nouns.vocabulary import Priority
 
 ONE = "providers: {main: {kind: openai}}\nprices: {rows: []}\n"
@@ -133,6 +134,23 @@ def test_a_model_has_to_fit_the_key_and_one_of_its_groups(
     (client,) = clients_of(settings(f"{text}  groups:\n{joined}"))
     expected = fits(own) and (not groups or any(map(fits, groups)))
     assert client.may_use(asked, None if model is None else "main", model) is expected
+
+
+@pytest.mark.parametrize(
+    ("key", "use"),
+    [
+        ("models: [c]", "use one that GET /v1/models lists; if it lists none, ask the operator"),
+        ("models: []", "this key may use no model"),
+        ("groups: [nothing]", "this key may use no model"),
+        ("groups: [nothing, some]", "use one that GET /v1/models lists"),
+        ("models: [c], groups: [nothing]", "this key may use no model"),
+    ],
+)
+def test_a_model_that_a_key_may_not_use_is_refused_with_what_it_may_use(key: str, use: str) -> None:
+    client = client_of(key, "  groups: {nothing: {models: []}, some: {models: [c]}}\n")
+    with pytest.raises(GatewayError) as refused:
+        client.check_model("ab", "main", "ab")
+    assert str(refused.value).startswith(f"no model is named 'ab' for this key: {use}")
 
 
 def test_a_date_ends_in_the_time_zone_of_the_gateway() -> None:
