@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import is_
+from time import monotonic
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as NoAnswerError
+from twisted.internet.task import deferLater
 
-from mgw.clients.limit_report import configured_rows, report_rows
+from mgw.clients.limit_report import LimitReport, rows_by_holder
 from mgw.clients.limits import Allowance, Counts, RowState
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.key_settings import NamedKeySettings
+from mgw.generation import SLICE_SECONDS
 from mgw.reactor.shield import shielded
 
 ANSWER_SECONDS: Final = 1.0
@@ -34,11 +37,11 @@ class LimitStates:
     """What was found when somebody asked last."""
     _made_of: tuple[EdgeAuthSettings, Sequence[NamedKeySettings]] | None = None
     _rows: Sequence[Allowance] = ()
-    """The rows of these: thousands of keys take tens of milliseconds."""
+    """The rows of these: thousands of keys take a tenth of a second."""
 
     async def read(self) -> Sequence[RowState]:
         """Return the rows of the moment."""
-        rows = self._rows_of(self.settings(), self.file_keys())
+        rows = await self._rows_of(self.settings(), self.file_keys())
         asked = self.counts.state()
         if isinstance(asked, list):
             found: Sequence[RowState] = asked
@@ -48,10 +51,14 @@ class LimitStates:
                 found = await shielded(asked).addTimeout(ANSWER_SECONDS, self.reactor)
             except NoAnswerError:
                 found = self.latest
-        self.latest = report_rows(rows, found, self.wall())
+        report = LimitReport(found, self.wall())
+        await self._in_slices(map(report.add, rows))
+        self.latest = report.finish()
         return self.latest
 
-    def _rows_of(self, settings: EdgeAuthSettings, keys: Sequence[NamedKeySettings]) -> Sequence[Allowance]:
+    async def _rows_of(
+        self, settings: EdgeAuthSettings, keys: Sequence[NamedKeySettings]
+    ) -> Sequence[Allowance]:
         made_of = self._made_of
         is_same = (
             made_of is not None
@@ -59,6 +66,17 @@ class LimitStates:
             and len(made_of[1]) == len(keys)
             and all(map(is_, made_of[1], keys))
         )
-        if not is_same:
-            self._made_of, self._rows = (settings, keys), configured_rows(settings, keys)
-        return self._rows
+        if is_same:
+            return self._rows
+        rows: list[Allowance] = []
+        await self._in_slices(map(rows.extend, rows_by_holder(settings, keys)))
+        self._made_of, self._rows = (settings, keys), rows
+        return rows
+
+    async def _in_slices(self, steps: Iterator[None]) -> None:
+        """Take all steps, and let others go on between them."""
+        until = monotonic() + SLICE_SECONDS
+        for _ in steps:
+            if monotonic() > until:
+                await deferLater(self.reactor, 0)
+                until = monotonic() + SLICE_SECONDS

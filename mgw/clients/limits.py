@@ -252,7 +252,7 @@ class Counts(Protocol):
         ...
 
     def state(self) -> list[RowState] | Awaitable[list[RowState]]:
-        """Return what is used of the rows longer than a minute: those in use, and others that were used."""
+        """Return what is used of the rows longer than a minute that were used; others may be among them."""
         ...
 
     def reset(self, holder: str, limit: str | None, amount: int) -> bool | Awaitable[bool]:

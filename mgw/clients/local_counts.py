@@ -177,15 +177,27 @@ class LocalCounts:
             tally.in_flight -= 1
 
     def state(self) -> list[RowState] | Awaitable[list[RowState]]:
-        """Return what is used of the rows longer than a minute: those in use, and others that were used."""
+        """Return what is used of the rows longer than a minute that were used."""
         now = self.clock()
         return self._store.state(self.totals(), now)
 
     def totals(self) -> list[Total]:
-        """Return the totals of the current periods of all rows that are known."""
+        """Return the totals of the current periods of all rows that requests have brought.
+
+        Others are not looked up for it: for thousands of clients that would take most of a second.
+        """
         now = self.clock()
-        self._plan_all()
         return [total for tally in self._tallies.values() for total in tally.totals(now)]
+
+    def totals_of(self, holder: str, limit: str | None) -> list[Total]:
+        """Return those of a holder, used or not.
+
+        :param limit: the name of the row; ``None``: all of them.
+        """
+        self._plan_all()
+        tally = self._tallies.get(holder)
+        totals = [] if tally is None else tally.totals(self.clock())
+        return [total for total in totals if limit in (None, total.row.limit.name)]
 
     def plan(self, limits: Limits) -> CountingPlan:
         """Return what counts for rows."""
@@ -193,14 +205,8 @@ class LocalCounts:
 
     def reset(self, holder: str, limit: str | None, amount: int) -> bool | Awaitable[bool]:
         """Set what is used of rows longer than a minute in their current period; what is held stays."""
-        now = self.clock()
-        self._plan_all()
-        tally = self._tallies.get(holder)
-        totals = [] if tally is None else tally.totals(now)
-        return self._store.reset(
-            [total for total in totals if limit in (None, total.row.limit.name)],
-            Reset(holder, limit, amount, now),
-        )
+        totals = self.totals_of(holder, limit)
+        return self._store.reset(totals, Reset(holder, limit, amount, self.clock()))
 
     def count_refusal(self, row: Allowance | LimitReached) -> None:
         """Count a request that was not admitted."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from math import inf
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -50,8 +51,11 @@ class Period(Struct, frozen=True):
 TOTAL: Final = Period("total", -inf, inf)
 """The one period of what never begins anew."""
 _DAY: Final = timedelta(days=1)
+_MOST_REMEMBERED: Final = 64
+"""At one moment, thousands of rows have a few periods between them: each is found once."""
 
 
+@lru_cache(maxsize=_MOST_REMEMBERED)
 def period_of(window: Window, unix_seconds: float, zone: str = "UTC") -> Period:
     """Return the period of a calendar window to which a moment belongs.
 

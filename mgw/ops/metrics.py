@@ -170,7 +170,8 @@ class Metrics:
             del table  # before the next one is made
         for families in (self.state.families, self._configuration):
             for family in families():
-                yield exposition.render((family if workers is None else combine_family(family, workers),))
+                whole = family if workers is None else combine_family(family, workers)
+                yield from exposition.render_in_batches(whole)
         if workers is not None:
             for family in workers.families():
                 yield exposition.render((family,))

@@ -167,11 +167,7 @@ class RedisTallies:
         """Set what is used of rows longer than a minute in their current period."""
         if not self.link.is_up:
             return None
-        totals = [
-            total
-            for total in self.local.totals()
-            if total.row.holder == holder and limit in (None, total.row.limit.name)
-        ]
+        totals = self.local.totals_of(holder, limit)
         keys = [row_keys(self.link.prefix, total.row, total.period)[0] for total in totals]
         about = [argument for total in totals for argument in (end_in_ms(total.period), describe(total))]
         arguments = [holder, limit or "", amount, *about]

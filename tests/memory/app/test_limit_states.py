@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pytest
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import Clock
 
 from mgw.app.limit_states import ANSWER_SECONDS, LimitStates
+from mgw.clients.client import clients_of
 from mgw.clients.limits import LIMITS_BY_NAME, RowState
 from mgw.clients.local_counts import LocalCounts
 from mgw.config.key_settings import NamedKeySettings
@@ -80,3 +83,34 @@ def test_whoever_waits_no_more_does_not_cancel_what_counts() -> None:
     assert left
     assert not counts.answers[0].called
     counts.answers[0].callback([USED])
+
+
+def test_thousands_of_rows_are_reported_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one go they took most of a second, in which nobody was served."""
+    keys = [SETTINGS_WITH_KEY.named[0].model_copy(update={"name": f"k{number}"}) for number in range(30)]
+    monkeypatch.setattr("mgw.app.limit_states.SLICE_SECONDS", -1.0)
+    clock, turns = Clock(), list[float]()
+    states = LimitStates(clock, LocalCounts(lambda: 0.0), lambda: SETTINGS, lambda: keys, lambda: 0.0)
+
+    def call_later(seconds: float, *call: Any) -> IDelayedCall:  # Any: as Twisted has it
+        turns.append(seconds)
+        return Clock.callLater(clock, seconds, *call)
+
+    monkeypatch.setattr(clock, "callLater", call_later)
+    reading = Deferred.fromCoroutine(states.read())
+    clock.advance(0)
+    result_of(reading)
+    assert len(turns) > 2 * len(keys), "the rows are made, and reported"
+    assert [row.holder for row in states.latest] == ["gateway", *(key.name for key in keys)]
+
+
+def test_clients_that_have_sent_nothing_are_not_looked_up_to_report_what_was_used() -> None:
+    counts = LocalCounts(lambda: 0.0)
+    clients = clients_of(SETTINGS_WITH_KEY, counts)
+    for client in clients:
+        counts.use(client.name, client.limits)
+    assert counts.state() == []
+    assert counts.reset("alice", None, 3), "but to set what is used"
+    found = counts.state()
+    assert isinstance(found, list)
+    assert [row.used for row in found] == [3]

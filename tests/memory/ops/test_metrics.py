@@ -14,6 +14,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from mgw.clients.limits import LIMITS_BY_NAME, RowState
+from mgw.ops import prometheus
+from mgw.ops.exposition import BATCH_SAMPLES, Exposition
 from mgw.ops.metrics import EDGE_REASONS, Metrics
 from mgw.ops.request_metrics import BUCKETS
 from mgw.ops.state_metrics import StateMetrics
@@ -269,6 +271,21 @@ def test_limits_longer_than_a_minute_have_what_is_used_of_them() -> None:
         ("group:research", "requests_per_day"): 10,
     }
     assert value(metrics, "mgw_limit_store_up") == 0
+
+
+@pytest.mark.parametrize("accept", [None, b"application/openmetrics-text; version=1.0.0"])
+@pytest.mark.parametrize("count", [0, 1, BATCH_SAMPLES, BATCH_SAMPLES + 1, 3 * BATCH_SAMPLES])
+def test_a_family_of_many_samples_is_written_in_batches(accept: bytes | None, count: int) -> None:
+    def family() -> prometheus.Metric:
+        found = prometheus.GaugeMetricFamily("mgw_limit_used", "Use of a limit.", labels=("holder", "limit"))
+        for number in range(count):
+            found.add_metric((f'k"{number}', "usd_total"), number / 3)
+        return found
+
+    exposition = Exposition(accept)
+    parts = list(exposition.render_in_batches(family()))
+    assert b"".join(parts) == exposition.render((family(),))
+    assert len(parts) == max(1, -(-count // BATCH_SAMPLES))
 
 
 def test_the_fate_of_events_is_told_by_sink() -> None:

@@ -32,6 +32,7 @@ const CARDS = 520;
  * @property {(row: any) => string} rowKey
  * @property {string} empty what an empty table says
  * @property {{ key: string, down: boolean }} [sorted]
+ * @property {number} [most] how many rows are shown at most: the first ones in their order
  * @property {(row: any) => void} [open] the first cell becomes a button that calls it
  */
 
@@ -125,7 +126,7 @@ export class Table {
   }
 
   draw() {
-    const rows = this.inOrder();
+    const rows = this.inOrder().slice(0, this.settings.most);
     const isFirst = this.shown.size === 0;
     const keys = new Set(rows.map(this.settings.rowKey));
     for (const [key, { element }] of this.shown) {

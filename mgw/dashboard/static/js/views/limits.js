@@ -11,6 +11,8 @@ const SECONDS = 5;
 /** From this share on, little is left. */
 const HIGH = 0.8;
 const MONEY = "usd_";
+/** More rows would keep a browser busy: there may be ten thousand keys. */
+const MOST_ROWS = 500;
 /** Shows a holder that is all of a group's clients, or one of them. */
 const GROUP = "group:";
 
@@ -77,28 +79,37 @@ const KEYS = [
   { key: "where", label: "Defined in", priority: 1, sort: (row) => row.where, cell: (row) => (row.where === "config" ? "configuration" : "key file") },
 ];
 
+/** @param {number} count @param {string} one @param {string} several @returns {string} how many there are, and are shown */
+function shownOf(count, one, several) {
+  const all = counted(count, one, several);
+  return count > MOST_ROWS ? `${whole(MOST_ROWS)} of ${all}` : all;
+}
+
 /**
  * @param {HTMLElement} root
  * @param {import("../main.js").App} app
  * @param {AbortSignal} signal
  */
 export function show(root, app, signal) {
-  const limits = new Table({ caption: "Limits", columns: LIMITS, rowKey: (row) => `${row.holder} ${row.limit} ${row.period} ${row.max}`, sorted: { key: "share", down: true }, empty: "No limits longer than a minute. Limits on requests, tokens and money per day, week or month appear here." });
-  const keys = new Table({ caption: "Gateway keys", columns: KEYS, rowKey: (row) => `${row.where} ${row.name}`, empty: "No gateway keys with names" });
+  const limits = new Table({ caption: "Limits", most: MOST_ROWS, columns: LIMITS, rowKey: (row) => `${row.holder} ${row.limit} ${row.period} ${row.max}`, sorted: { key: "share", down: true }, empty: "No limits longer than a minute. Limits on requests, tokens and money per day, week or month appear here." });
+  const keys = new Table({ caption: "Gateway keys", most: MOST_ROWS, columns: KEYS, rowKey: (row) => `${row.where} ${row.name}`, empty: "No gateway keys with names" });
   const note = h("span", { class: "note" });
+  const keysNote = h("span", { class: "note" });
   const upMost = h("p", { class: "notice warn", role: "status", hidden: true });
   /** @type {{ limits: any[], keys: any[] }} */
   let found = { limits: [], keys: [] };
   let wanted = "";
   const search = searchBox("Filter by name", "Filter by name", (text) => { wanted = text; draw(); });
-  root.append(heading("Limits", search), upMost, panel("Limits", [note], limits.element), panel("Gateway keys", [], keys.element));
+  root.append(heading("Limits", search), upMost, panel("Limits", [note], limits.element), panel("Gateway keys", [keysNote], keys.element));
 
   function draw() {
     const rows = found.limits.filter((row) => row.holder.toLowerCase().includes(wanted));
     limits.setRows(rows);
-    keys.setRows(found.keys.filter((row) => row.name.toLowerCase().includes(wanted)));
+    const named = found.keys.filter((row) => row.name.toLowerCase().includes(wanted));
+    keys.setRows(named);
     const usedUp = found.limits.filter((row) => (shareOf(row) ?? 0) >= 1).length;
-    setText(note, counted(rows.length, "row"));
+    setText(note, shownOf(rows.length, "row", "rows"));
+    setText(keysNote, shownOf(named.length, "key", "keys"));
     upMost.hidden = usedUp === 0;
     if (usedUp) fill(upMost, `${counted(usedUp, "limit is", "limits are")} used up.`);
   }
