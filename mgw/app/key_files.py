@@ -15,12 +15,11 @@ from typing import Any, Final, TypeVar
 from twisted.logger import Logger
 
 from mgw.clients.key_changes import CHANGED, REMOVED, describe_key_change
-from mgw.clients.key_rows import IN_CONFIG, IN_DIRECTORY, KeyRow, key_row
+from mgw.clients.key_rows import IN_CONFIG, KeyRow, file_rows, key_row
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.quoting import shown
 from mgw.identity.key_watch import KeyWatch
 from mgw.identity.keys_dir import KeyChange, KeysDirectory
-from mgw.nouns.key_state import KeyState
 from mgw.reactor.daemon_threads import DaemonThreads
 
 SLICE_KEYS: Final = 100
@@ -74,12 +73,7 @@ class KeyFiles:
 
     def rows(self, configured: Sequence[NamedKeySettings], zone: tzinfo, now: float) -> list[KeyRow]:
         """Return what may be seen of all keys with names, those of the configuration first."""
-        keys = self._watch.keys
-        of_files = [key_row(key, now, zone, IN_DIRECTORY) for key in keys.values()]
-        of_files += [
-            KeyRow(name, KeyState.INVALID, IN_DIRECTORY) for name in self._watch.faults if name not in keys
-        ]
-        of_files.sort(key=lambda row: row.name)
+        of_files = file_rows(self._watch.keys, self._watch.faults, now, zone)
         return [*(key_row(key, now, zone, IN_CONFIG) for key in configured), *of_files]
 
     @property

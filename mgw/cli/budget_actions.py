@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -14,12 +13,13 @@ from typing import Final
 
 from mgw.app.check import read_or_tell, reader_of
 from mgw.cli.limit_access import LimitAccess, use_limits
-from mgw.cli.output import print_rows
+from mgw.cli.output import print_json, print_rows
 from mgw.cli.subcommands import Action, CallError, FailedError
 from mgw.clients.limit_report import COLUMNS, configured_rows, report_rows, show_state
 from mgw.clients.limits import LIMITS_BY_NAME, Allowance, Limit, RowState, Unit
 from mgw.config.quoting import quote, suggestion
 from mgw.config.settings import Config
+from mgw.config.time_zones import zone_of
 from mgw.identity.key_rules import key_rules
 from mgw.identity.keys_dir import KeysDirectory
 
@@ -38,9 +38,10 @@ def show_budgets(said: argparse.Namespace) -> int:
 
     states = report_rows(rows, use_limits(config, rows, now, read), now)
     pattern = said.holder
-    shown = [show_state(row) for row in states if pattern is None or fnmatchcase(row.holder, pattern)]
+    zone = zone_of(config.edge_auth.timezone)
+    shown = [show_state(row, zone) for row in states if pattern is None or fnmatchcase(row.holder, pattern)]
     if said.format == "json":
-        sys.stdout.write(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
+        print_json(shown)
     else:
         cells = [[row.get(name) for name in COLUMNS] for row in shown]
         of_whom = "" if pattern is None else f" of holders such as {quote(pattern)}"

@@ -27,9 +27,10 @@ from mgw.cli.key_file import (
     replace_file,
     write_settings,
 )
-from mgw.cli.output import Cell, print_rows
+from mgw.cli.output import Cell, print_json, print_rows
 from mgw.cli.subcommands import Action, CallError, FailedError, tell
-from mgw.clients.key_rows import IN_CONFIG, IN_DIRECTORY, KeyRow, key_row, rfc3339
+from mgw.clients.key_rows import IN_CONFIG, KeyRow, file_rows, key_row
+from mgw.config.advice import patterns_without_models
 from mgw.config.file_faults import shown_path, unreadable
 from mgw.config.groups import checked_holder_name
 from mgw.config.key_settings import NamedKeySettings
@@ -37,10 +38,10 @@ from mgw.config.load import parse_key_file
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import quote
 from mgw.config.settings import Config
-from mgw.config.time_zones import parse_expiry, zone_of
+from mgw.config.time_zones import parse_expiry, rfc3339, zone_of
+from mgw.config.value_hints import value_hint
 from mgw.identity.key_rules import key_rules
 from mgw.identity.keys_dir import ENDING, MAX_FILE_BYTES, KeysDirectory
-from mgw.nouns.key_state import KeyState
 from mgw.reactor.regular_file import read_regular_file
 
 COLUMNS: Final = ("name", "state", "groups", "expires", "previous_expires", "where")
@@ -88,6 +89,8 @@ def add_key(said: argparse.Namespace) -> int:
     except FileExistsError:
         raise FailedError(f"there is a key of this name: {shown_path(setup.file_of(name))}") from None
     sys.stdout.write(f"{key}\n")
+    for warning in () if setup.config is None else patterns_without_models(setup.config, said.model):
+        tell(said, f"warning: --model: {warning}", 0)
     return 0
 
 
@@ -135,16 +138,17 @@ def list_keys(said: argparse.Namespace) -> int:
     setup = _set_up(said, needs_directory=False)
     config, now, zone = setup.config, time(), _zone(setup)
     named = () if config is None else config.edge_auth.named
-    rows = [_cells(key_row(key, now, zone, IN_CONFIG)) for key in named]
+    rows = [key_row(key, now, zone, IN_CONFIG) for key in named]
     if setup.directory:
         found = KeysDirectory(setup.directory, key_rules(config))
         found.read_all()
         if "" in found.faults:
             raise FailedError(found.faults[""])
-        keys = [_cells(key_row(key, now, zone, IN_DIRECTORY)) for key in found.keys.values()]
-        keys += [_cells(KeyRow(shown_path(name), KeyState.INVALID, IN_DIRECTORY)) for name in found.faults]
-        rows += sorted(keys, key=lambda row: str(row[0]))
-    print_rows(said.format, COLUMNS, rows, "no keys with names")
+        rows += file_rows(found.keys, found.faults, now, zone)
+    if said.format == "json":
+        print_json([{name: getattr(row, name) for name in COLUMNS} for row in rows])
+    else:
+        print_rows(said.format, COLUMNS, list(map(_cells, rows)), "no keys with names")
     return 0
 
 
@@ -207,7 +211,9 @@ def _row_of(text: str) -> dict[str, object]:
     match = _LIMIT.fullmatch(text)
     if match is None:
         expected = "usd=50/month, tokens=200000/minute or in_flight=4"
-        raise CallError(f"--limit: expected a limit such as {expected}, found {quote(text)}")
+        _, _, amount = text.partition("/")[0].partition("=")
+        hint = value_hint(amount, "a whole number above 0", quoted=False)
+        raise CallError(f"--limit: expected a limit such as {expected}, found {quote(text)}{hint}")
     kind, amount, per = match.groups()
     row: dict[str, object] = {Plain(kind): Plain(amount)}
     return row if per is None else {**row, Plain("per"): Plain(per)}

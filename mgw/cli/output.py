@@ -28,6 +28,11 @@ def print_rows(form: str, names: Sequence[str], rows: Sequence[Sequence[Cell]], 
         sys.stderr.write(f"{nothing}\n")
 
 
+def print_json(found: object) -> None:
+    """Print what programs read."""
+    sys.stdout.write(_json_text(found))
+
+
 class SumsTable(NamedTuple):
     """How a table for people shows sums."""
 
@@ -122,5 +127,8 @@ def _safe(value: str | int | float) -> str | int | float:
 
 
 def _json(names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    found = [dict(zip(names, row, strict=True)) for row in rows]
+    return _json_text([dict(zip(names, row, strict=True)) for row in rows])
+
+
+def _json_text(found: object) -> str:
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"

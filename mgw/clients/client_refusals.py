@@ -7,13 +7,12 @@ retry may succeed soon.
 
 from __future__ import annotations
 
-from datetime import datetime
 from math import ceil, isinf
 from typing import Final
 
 from mgw.clients.client_limits import is_own
 from mgw.clients.limits import LimitReached, Unit
-from mgw.config.time_zones import zone_of
+from mgw.config.time_zones import rfc3339, zone_of
 from mgw.nouns.errors import GatewayError, Reason
 
 _NANODOLLARS: Final = 10**9
@@ -64,8 +63,7 @@ def route_not_priced(path: str) -> GatewayError:
 def _when(resets: float | None, zone: str) -> str:
     if resets is None or isinf(resets):
         return "; it never resets"
-    moment = datetime.fromtimestamp(resets, zone_of(zone))
-    return f"; it resets at {moment.isoformat(timespec='seconds')}"
+    return f"; it resets at {rfc3339(resets, zone_of(zone))}"
 
 
 def _dollars(nanodollars: int) -> str:

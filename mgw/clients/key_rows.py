@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Iterable, Mapping
+from datetime import tzinfo
 from math import inf
 from typing import Final
 
 from msgspec import Struct
 
+from mgw.config.file_faults import shown_path
 from mgw.config.key_settings import NamedKeySettings
+from mgw.config.time_zones import rfc3339
 from mgw.nouns.key_state import KeyState, key_state
 
 IN_CONFIG: Final = "config"
@@ -43,6 +46,19 @@ def key_row(key: NamedKeySettings, now: float, zone: tzinfo, where: str) -> KeyR
     return KeyRow(key.name, state, where, key.groups, expires, previous)
 
 
-def rfc3339(unix_seconds: float) -> str:
-    """Return a moment in UTC, to the second."""
-    return datetime.fromtimestamp(unix_seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+def file_rows(
+    keys: Mapping[str, NamedKeySettings], faults: Iterable[str], now: float, zone: tzinfo
+) -> list[KeyRow]:
+    """Return what may be seen of key files, sorted by name.
+
+    :param keys: those in force, by name.
+    :param faults: the names of files that cannot be used: of a key that is in force nevertheless, or not; the
+        empty one stands for the directory.
+    """
+    rows = [key_row(key, now, zone, IN_DIRECTORY) for key in keys.values()]
+    rows += [
+        KeyRow(shown_path(name), KeyState.INVALID, IN_DIRECTORY)
+        for name in faults
+        if name and name not in keys
+    ]
+    return sorted(rows, key=lambda row: row.name)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, tzinfo
+from itertools import chain
 from typing import Any, Final
-
-from msgspec.structs import replace
 
 from mgw.clients.calendar_window import end_of
 from mgw.clients.client_limits import OF_EACH, own_limits, shared_limits
-from mgw.clients.key_rows import rfc3339
 from mgw.clients.limits import Allowance, RowState, Unit
 from mgw.clients.period import Period, Window, period_of
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.key_settings import NamedKeySettings
+from mgw.config.time_zones import rfc3339
 
 COLUMNS: Final = ("holder", "limit", "period", "used", "reserved", "max", "resets")
 _NANODOLLARS: Final = 10**9
@@ -24,10 +24,16 @@ def configured_rows(settings: EdgeAuthSettings, further: Iterable[NamedKeySettin
 
     :param further: keys that stand elsewhere.
     """
-    rows = list(shared_limits(settings))
+    return list(chain.from_iterable(rows_by_holder(settings, further)))
+
+
+def rows_by_holder(
+    settings: EdgeAuthSettings, further: Iterable[NamedKeySettings] = ()
+) -> Iterator[list[Allowance]]:
+    """Yield the same a few rows at a time."""
+    yield [row for row in shared_limits(settings) if row.limit.window.is_calendar]
     for key in (*settings.named, *further):
-        rows += own_limits(key, settings.timezone)
-    return [row for row in rows if row.limit.window.is_calendar]
+        yield [row for row in own_limits(key, settings.timezone) if row.limit.window.is_calendar]
 
 
 def current_period(row: Allowance, now: float, known: dict[tuple[Window, str], Period]) -> Period:
@@ -47,25 +53,55 @@ def report_rows(rows: Iterable[Allowance], states: Iterable[RowState], now: floa
 
     :param states: what was counted, of whatever row.
     """
-    found: dict[tuple[str, str, bool, str], RowState] = {}
-    periods: dict[tuple[Window, str], Period] = {}
+    report = LimitReport(states, now)
     for row in rows:
-        period = current_period(row, now, periods)
-        unused = RowState(row.holder, row.limit, period.name, 0, 0, row.most, end_of(period), row.refuses)
-        found[*row.key, period.name] = unused
-    others = list[RowState]()
-    for state in states:
-        place = state.holder, state.limit.name, state.refuses, state.period
-        known = found.get(place)
-        if known is not None:
-            found[place] = replace(state, most=known.most, resets=known.resets)
-        elif OF_EACH in state.holder and (state.used or state.reserved):
-            others.append(state)
-    return [*found.values(), *sorted(others, key=lambda state: (state.holder, state.limit.name))]
+        report.add(row)
+    return report.finish()
 
 
-def show_state(state: RowState) -> Mapping[str, Any]:  # Any: texts and numbers
-    """Return the columns of a row that have a value."""
+class LimitReport:
+    """The states of rows, one after the other: thousands of them take a while.
+
+    :param states: as for :func:`report_rows`.
+    """
+
+    __slots__ = ("_found", "_now", "_periods", "_states")
+
+    def __init__(self, states: Iterable[RowState], now: float) -> None:
+        self._states = {(one.holder, one.limit.name, one.refuses, one.period): one for one in states}
+        self._now = now
+        self._periods: dict[tuple[Window, str], tuple[str, float | None]] = {}
+        self._found: list[RowState] = []
+
+    def add(self, row: Allowance) -> None:
+        """Add the state of a row."""
+        limit, holder, refuses = row.limit, row.holder, row.refuses
+        place = limit.window, row.zone
+        period = self._periods.get(place)
+        if period is None:
+            current = period_of(limit.window, self._now, row.zone)
+            self._periods[place] = period = current.name, end_of(current)
+        name, resets = period
+        known = self._states.get((holder, limit.name, refuses, name))
+        used, reserved = (0, 0) if known is None else (known.used, known.reserved)
+        self._found.append(RowState(holder, limit, name, used, reserved, row.most, resets, refuses))
+
+    def finish(self) -> list[RowState]:
+        """Return what was added, and behind it the rows of each client that were used."""
+        others = [
+            state
+            for state in self._states.values()
+            if OF_EACH in state.holder and (state.used or state.reserved)
+        ]
+        others.sort(key=lambda state: (state.holder, state.limit.name))
+        return self._found + others
+
+
+def show_state(state: RowState, zone: tzinfo = UTC) -> Mapping[str, Any]:  # Any: texts and numbers
+    """Return the columns of a row that have a value.
+
+    :param zone: where the periods of the calendar begin.
+    """
     found: dict[str, Any] = {  # Any: as above
         "holder": state.holder,
         "limit": state.limit.name,
@@ -76,7 +112,7 @@ def show_state(state: RowState) -> Mapping[str, Any]:  # Any: texts and numbers
     if state.most is not None:
         found["max"] = _number(state, state.most)
     if state.resets is not None:
-        found["resets"] = rfc3339(state.resets)
+        found["resets"] = rfc3339(state.resets, zone)
     return found
 
 

@@ -128,6 +128,11 @@ def key_file_patterns(config: Config, keys: Iterable[NamedKeySettings]) -> Itera
             yield f"edge_auth.keys_dir: models of the key {shown(key.name)}: {sentence}"
 
 
+def patterns_without_models(config: Config, patterns: Iterable[str]) -> list[str]:
+    """Return a sentence for each of these patterns that fits no model that can be asked for."""
+    return list(_unmatched(tuple(pattern.lower() for pattern in patterns), _Reach(config)))
+
+
 def _unmatched(models: tuple[str, ...] | None, reach: _Reach) -> Iterator[str]:
     for pattern in models or ():
         reason = reach.why_nothing(pattern)

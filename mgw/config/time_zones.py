@@ -50,6 +50,11 @@ def zone_of(name: str) -> tzinfo:
         raise ValueError(f"the system knows no time zone {quote(name)}") from None
 
 
+def rfc3339(unix_seconds: float, zone: tzinfo = UTC) -> str:
+    """Return a moment to the second, with the offset of a time zone."""
+    return datetime.fromtimestamp(unix_seconds, zone).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def _checked_zone(text: str) -> str:
     if not _ZONE.fullmatch(text):
         raise ValueError("expected the name of a time zone such as Europe/Berlin")

@@ -31,8 +31,11 @@ _BYTES: Final = MappingProxyType(
         **{unit + end: 1024**power for power, unit in enumerate("kmg", 1) for end in ("", "b", "ib")},
     }
 )
+_THOUSANDS: Final = MappingProxyType({"k": 1000, "K": 1000, "M": 1_000_000})
+"""What people write behind counts and amounts of money; a small ``m`` may mean other things."""
 _EACH: Final = MappingProxyType({"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400})
 """How many seconds a setting means with 1, by the word in what it expects."""
+_IS_COUNT: Final = re.compile("whole number above 0|US dollars")
 _CURLY: Final = frozenset("\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb")
 _NAME_BEFORE: Final = re.compile(r"([A-Za-z0-9_.-]{1,60})(:|\s*=)")
 
@@ -71,6 +74,8 @@ def _meant(text: str, expected: str) -> str | None:
     for word, seconds in _EACH.items():
         if word in expected and unit in _SECONDS:
             return _number_text(amount * _SECONDS[unit] / seconds)
+    if _IS_COUNT.search(expected) and measure[2] in _THOUSANDS:
+        return _number_text(amount * _THOUSANDS[measure[2]])
     return None
 
 

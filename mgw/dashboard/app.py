@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from typing import ClassVar, Final
 from urllib.parse import unquote
 
@@ -63,6 +64,8 @@ class Dashboard:
     logins: Logins
     try_it: TryIt
     limits: Callable[[], Awaitable[Sequence[RowState]]]
+    zone: Callable[[], tzinfo]
+    """Returns where the periods of limits begin."""
     keys: Callable[[], Sequence[KeyRow]]
     refresh: Callable[[], Awaitable[None]] | None = None
     _tree: ResourceTree = field(init=False)
@@ -147,7 +150,8 @@ class Dashboard:
     async def read_limits(self, request: Request) -> None:
         """Send what is used of limits that last longer than a minute."""
         query_of(request)
-        send_json(request, {"limits": list(map(show_state, await self.limits()))})
+        zone = self.zone()
+        send_json(request, {"limits": [show_state(row, zone) for row in await self.limits()]})
 
     @app.route(f"{_API}/keys", methods=["GET"])
     def read_keys(self, request: Request) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from mgw.config.dashboard import PAGES
 from mgw.config.hooks import HooksSettings
+from mgw.config.time_zones import zone_of
 from mgw.credentials.provider import CredentialProvider
 from mgw.dashboard.app import Dashboard
 from mgw.dashboard.event_queries import EventQueries
@@ -46,6 +47,7 @@ def build_dashboard(gateway: GatewayView, recorder: Recorder) -> Dashboard:
         logins=logins,
         try_it=TryIt(access, gateway.wall),
         limits=gateway.limits,
+        zone=lambda: zone_of(gateway.generation().config.edge_auth.timezone),
         keys=gateway.keys,
         refresh=refresh,
     )

@@ -25,7 +25,8 @@ from mgw.config.load import parse_key_file
 from mgw.nouns.secret import Secret
 
 CONFIG: Final = """
-providers: {{main: {{kind: openai, api_key: sk-canary-0001}}}}
+providers: {{main: {{kind: openai, api_key: sk-canary-0001}}, claude: {{kind: anthropic}}}}
+aliases: {{fast: main/gpt-a}}
 prices: {{rows: [{{model: "*", input: 1, output: 1}}]}}
 edge_auth:
   enabled: true
@@ -127,6 +128,20 @@ def test_add_takes_every_setting_of_its_options(desk: Desk) -> None:
     assert found.expires.text == "2027-03-31"
 
 
+def test_add_warns_of_patterns_that_fit_no_model(desk: Desk) -> None:
+    patterns = ("--model", "Claude/*", "--model", "fast", "--model", "clod/*", "--model", "gpt-5")
+    said = desk.key("add", "alice", *patterns)
+    assert said.status == 0
+    assert A_KEY.fullmatch(said.out), "scripts read the key alone"
+    begins = "mgw key add: warning: --model: "
+    assert [line.removeprefix(begins) for line in said.err.splitlines()] == [
+        "'clod/*' matches no model: no provider is named 'clod' (known: main, claude)",
+        "'gpt-5' matches no model: without defaults, clients ask for an alias or for <provider>/<model>",
+    ]
+    assert desk.settings("alice").models == ("claude/*", "fast", "clod/*", "gpt-5")
+    assert desk.key("add", "bob", "--model", "clod/*", dir_only=True).err == "", "nobody knows the models"
+
+
 @pytest.mark.parametrize(("stated", "length"), [("90d", timedelta(days=90)), ("12h", timedelta(hours=12))])
 def test_a_time_from_now_becomes_a_moment(desk: Desk, stated: str, length: timedelta) -> None:
     before = datetime.now(UTC).replace(microsecond=0)
@@ -171,6 +186,7 @@ def test_who_may_not_set_the_group_is_told_so(desk: Desk, monkeypatch: pytest.Mo
         (("add", "alice", "--group", "nobody"), "groups.0: no group has this name"),
         (("add", "alice", "--limit", "usd=50"), "per"),
         (("add", "alice", "--limit", "usd=5e1/month"), "in_flight=4, found 'usd=5e1/month'"),
+        (("add", "alice", "--limit", "tokens=10k/day"), "found 'tokens=10k/day' (write 10000)"),
         (("add", "alice", "--limit", "usd=5/minute"), "limits.0"),
         (("add", "alice", "--limit", "tokens=5/day", "--limit", "tokens=6/day"), "limits.1"),
         (("add", "alice", "--limit", "in_flight=4/day"), "limits.0"),
@@ -307,11 +323,11 @@ def test_list_shows_states_groups_ends_and_places_but_no_digest(desk: Desk) -> N
     rows = desk.rows()
     ends = ("2020-01-01T23:00:00Z", "2037-03-31T22:00:00Z")
     assert [tuple(row.values()) for row in rows] == [
-        ("fixed", "active", "ops", None, None, "config"),
-        ("over", "expired", None, ends[0], None, "config"),
-        ("alice", "active", "ops research", ends[1], None, "keys_dir"),
-        ("bob", "disabled", None, None, None, "keys_dir"),
-        ("carol", "invalid", None, None, None, "keys_dir"),
+        ("fixed", "active", ["ops"], None, None, "config"),
+        ("over", "expired", [], ends[0], None, "config"),
+        ("alice", "active", ["ops", "research"], ends[1], None, "keys_dir"),
+        ("bob", "disabled", [], None, None, "keys_dir"),
+        ("carol", "invalid", [], None, None, "keys_dir"),
     ]
     assert list(rows[0]) == ["name", "state", "groups", "expires", "previous_expires", "where"]
     table = desk.key("list")
@@ -320,6 +336,7 @@ def test_list_shows_states_groups_ends_and_places_but_no_digest(desk: Desk) -> N
     ]
     as_csv = list(csv.DictReader(io.StringIO(desk.key("list", "--format", "csv").out)))
     assert [row["where"] for row in as_csv] == ["config", "config", *["keys_dir"] * 3]
+    assert [row["groups"] for row in as_csv] == ["ops", "", "ops research", "", ""]
     for name in ("alice", "bob"):
         digest = desk.settings(name).sha256
         assert digest is not None

@@ -54,6 +54,13 @@ def test_limits_are_told_as_the_command_shows_them() -> None:
     ]
 
 
+def test_limits_reset_in_the_time_zone_of_their_periods() -> None:
+    harness = DashboardHarness(TEXT + "edge_auth: {timezone: America/New_York}\n")
+    month = LIMITS_BY_NAME["usd_per_month"]
+    harness.limits = [RowState("alice", month, "2026-11", 1, 0, 10**10, 1_796_101_200.0)]
+    assert read(harness, "limits")["limits"][0]["resets"] == "2026-12-01T00:00:00-05:00"
+
+
 def test_keys_are_told_without_anything_secret() -> None:
     harness = DashboardHarness(TEXT)
     harness.keys = [

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.clients.key_rows import IN_CONFIG, IN_DIRECTORY, key_row
+import pytest
+from msgspec import json
+
+from mgw.clients.client_refusals import limit_refusal
+from mgw.clients.key_rows import IN_CONFIG, IN_DIRECTORY, file_rows, key_row
 from mgw.clients.limit_report import configured_rows, report_rows, show_state
-from mgw.clients.limits import LIMITS_BY_NAME, RowState
+from mgw.clients.limits import LIMITS_BY_NAME, LimitReached, RowState
 from mgw.config.key_settings import NamedKeySettings, PreviousKeySettings
 from mgw.config.settings import Config
 from mgw.config.time_zones import parse_expiry, zone_of
@@ -100,6 +104,30 @@ def test_a_row_is_shown_in_its_unit_with_the_end_of_its_period() -> None:
         "resets": "2026-11-28T12:00:00Z",
     }
     assert isinstance(show_state(row)["max"], int), "a whole number of dollars"
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown"), [("Europe/Berlin", "2026-11-28T13:00:00+01:00"), ("UTC", "2026-11-28T12:00:00Z")]
+)
+def test_a_refusal_and_a_listing_name_the_same_moment_in_the_same_words(zone: str, shown: str) -> None:
+    limit = LIMITS_BY_NAME["usd_per_month"]
+    row = RowState("alice", limit, "2026-11", 0, 0, 1, NOW)
+    assert show_state(row, zone_of(zone))["resets"] == shown
+    refusal = limit_refusal(LimitReached("alice", limit, 1, 5.0, NOW), zone)
+    assert str(refusal).endswith(f"it resets at {shown}")
+
+
+def test_files_that_are_no_keys_are_listed_by_names_that_can_be_shown() -> None:
+    (key,) = LIMITED.edge_auth.named
+    faults = ["", "zoe", "alice", "a\udcff\n\x1b[31m", f"mgw_{'x7Y' * 12}"]
+    rows = file_rows({"alice": key}, faults, NOW, zone_of("UTC"))
+    assert [(row.name, row.state) for row in rows] == [
+        (r"a\udcff\n\x1b[31m", KeyState.INVALID),
+        ("alice", KeyState.ACTIVE),
+        ("zoe", KeyState.INVALID),
+        ("…", KeyState.INVALID),
+    ]
+    json.encode([row.name for row in rows])
 
 
 def test_a_row_without_an_end_or_a_maximum_says_neither() -> None:

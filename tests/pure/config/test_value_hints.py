@@ -11,6 +11,7 @@ MINUTES = "a number of minutes above 0"
 DAYS = "a number of days above 0"
 BYTES = "a whole number of bytes above 0, without a unit (512 MiB is 536870912)"
 COUNT = "a whole number above 0"
+DOLLARS = "a number of US dollars above 0 and at most 5000000, with at most 9 decimals"
 PRICE = "a price in US dollars from 0 to 1000000, with at most 9 decimals"
 SWITCH = "true or false"
 
@@ -29,6 +30,11 @@ SWITCH = "true or false"
         ("1 GB", BYTES, " (write 1073741824)"),
         ("64k", BYTES, " (write 65536)"),
         ("1,000,000", COUNT, " (write 1000000)"),
+        ("10k", COUNT, " (write 10000)"),
+        ("1.5 M", COUNT, " (write 1500000)"),
+        ("2m", COUNT, ""),
+        ("10k", DOLLARS, " (write 10000)"),
+        ("10k", SECONDS, ""),
         ("$1.25", PRICE, " (write 1.25)"),
         ("3 USD", PRICE, " (write 3)"),
         ("30s", COUNT, ""),
