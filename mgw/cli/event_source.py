@@ -17,7 +17,6 @@ from http.client import (
     HTTPConnection,
     HTTPException,
     HTTPResponse,
-    HTTPSConnection,
     RemoteDisconnected,
 )
 from json import loads
@@ -25,7 +24,7 @@ from random import random
 from typing import Any, Final
 from urllib.parse import SplitResult, urlencode
 
-from mgw.cli.gateway_address import KEY_ENV
+from mgw.cli.gateway_address import KEY_ENV, connect_to
 from mgw.cli.tail_lines import harmless
 
 PATH: Final = "/v1/dashboard/events"
@@ -43,6 +42,12 @@ _TLS_RECORD: Final = ("\x15\x03", "\x16\x03")
 """An alert or a handshake (RFC 8446 5.1), as the answer to HTTP."""
 _TLS_BROKE: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """The connection ended in the handshake; other errors of TLS say that the two ends do not fit."""
+
+_NO_CERTIFICATE: Final = frozenset({"TLSV13_ALERT_CERTIFICATE_REQUIRED", "SSLV3_ALERT_HANDSHAKE_FAILURE"})
+"""What a server says that requires a certificate, with TLS 1.3 and 1.2."""
+_WRONG_CERTIFICATE: Final = frozenset(
+    {"TLSV1_ALERT_UNKNOWN_CA", "SSLV3_ALERT_CERTIFICATE_EXPIRED", "SSLV3_ALERT_BAD_CERTIFICATE"}
+)
 
 
 class TailError(Exception):
@@ -65,6 +70,8 @@ class EventSource:
     kinds: str
     say: Callable[[str], object]
     sleep: Callable[[float], object] = time.sleep
+    certificate: ssl.SSLContext | None = None
+    """What shows a client certificate."""
     greets: bool = False
     """Whether to say that it is connected: a person would see nothing before the first event."""
     _last_id: str | None = None
@@ -109,17 +116,13 @@ class EventSource:
         self.sleep(seconds * (0.5 + random() / 2))  # noqa: S311  spreads clients, and hides nothing
 
     def _connect(self) -> HTTPConnection:
-        secure = self.address.scheme == "https"
-        connection = (HTTPSConnection if secure else HTTPConnection)(
-            self.address.hostname or "", self.address.port, timeout=CONNECT_SECONDS
-        )
+        connection = connect_to(self.address, CONNECT_SECONDS, self.certificate)
         try:
             connection.connect()
         except (OSError, HTTPException, UnicodeError) as error:
             connection.close()
             why = f"cannot connect: {harmless(why_of(error))}"
-            does_not_fit = isinstance(error, ssl.SSLError) and not isinstance(error, _TLS_BROKE)
-            if (does_not_fit or isinstance(error, UnicodeError)) and not self._was_connected:
+            if (_does_not_fit(error) or isinstance(error, UnicodeError)) and not self._was_connected:
                 raise TailError(f"{self._shown()}: {why}") from None
             raise _Away(why) from None
         return connection
@@ -145,6 +148,8 @@ class EventSource:
                     else "does not speak HTTP: it is not an mgw gateway"
                 )
                 raise TailError(f"{self._shown()} {what}") from None
+            if _does_not_fit(error) and not self._was_connected:  # TLS 1.3 refuses a client only here
+                raise TailError(f"{self._shown()}: {harmless(why_of(error))}") from None
             is_closed = isinstance(error, RemoteDisconnected) and self.address.scheme == "http"
             hint = "; if the gateway uses TLS, write https://" if is_closed else ""
             raise _Away(f"no response: {harmless(why_of(error))}{hint}") from None
@@ -229,10 +234,18 @@ def message_of(body: bytes) -> str:
     return message[:500] if isinstance(message, str) else ""
 
 
+def _does_not_fit(error: BaseException) -> bool:
+    return isinstance(error, ssl.SSLError) and not isinstance(error, _TLS_BROKE)
+
+
 def why_of(error: BaseException) -> str:
     """Say why a connection failed."""
     if isinstance(error, TimeoutError):
         return "timed out"
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
         return "the server does not use TLS: write http://"
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_CERTIFICATE:
+        return "the gateway accepts only clients with a certificate: name one with --client-cert"
+    if isinstance(error, ssl.SSLError) and error.reason in _WRONG_CERTIFICATE:
+        return "the gateway rejects this client certificate: it needs one of tls.client_ca"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

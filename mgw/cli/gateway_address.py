@@ -1,20 +1,30 @@
-"""The address of a running gateway and the key for its dashboard, as a command line has them."""
+"""How a running gateway is reached, as a command line has it: address, key for the dashboard, certificate."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import ssl
 from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPSConnection
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from mgw.cli.tail_lines import harmless
+from mgw.config.file_faults import unreadable
 
 DEFAULT_URL: Final = "http://127.0.0.1:8787"
 KEY_ENV: Final = "MGW_KEY"
+_OTHER_KEY: Final = "KEY_VALUES_MISMATCH"
+_NO_PEM: Final = "expected a certificate and its private key in PEM"
 
 
 class OptionError(Exception):
     """An option is wrong; the text says how."""
+
+
+class _PassphraseError(Exception):
+    """A private key is encrypted."""
 
 
 def add_gateway(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +34,14 @@ def add_gateway(parser: argparse.ArgumentParser) -> None:
         "--key-env",
         metavar="NAME",
         help=f"environment variable with a key for the dashboard (default: {KEY_ENV}, if it is set)",
+    )
+    parser.add_argument(
+        "--client-cert",
+        metavar="FILE",
+        help="client certificate for a gateway with tls.client_ca (PEM, with intermediate certificates)",
+    )
+    parser.add_argument(
+        "--client-key", metavar="FILE", help="private key of the certificate (default: in the same file)"
     )
 
 
@@ -64,3 +82,45 @@ def headers_of(key_env: str | None, environment: Mapping[str, str]) -> dict[str,
             f"the environment variable {harmless(name)} contains something that cannot be a key"
         )
     return {"Authorization": f"Bearer {key}"}
+
+
+def certificate_of(
+    cert_file: str | None, key_file: str | None, address: SplitResult
+) -> ssl.SSLContext | None:
+    """Return what shows a client certificate to the gateway; ``None``: the command line names none.
+
+    :raises OptionError: it cannot be used.
+    """
+    if cert_file is None:
+        if key_file is not None:
+            raise OptionError("--client-key: name its certificate with --client-cert")
+        return None
+    if address.scheme != "https":
+        raise OptionError("--client-cert: only with an address that begins with https://")
+    context = ssl.create_default_context()
+    try:
+        context.load_cert_chain(cert_file, key_file, password=_no_passphrase)
+    except _PassphraseError:
+        raise OptionError("--client-cert: its key has a passphrase: store it without one") from None
+    except ssl.SSLError as error:
+        why = "this is not the key of the certificate" if error.reason == _OTHER_KEY else _NO_PEM
+        raise OptionError(f"--client-cert: {why}") from None
+    except OSError as error:
+        files = [file for file in (cert_file, key_file) if file is not None and not os.access(file, os.R_OK)]
+        raise OptionError(f"--client-cert: {unreadable((files or [cert_file])[0], error)}") from None
+    return context
+
+
+def connect_to(address: SplitResult, seconds: float, certificate: ssl.SSLContext | None) -> HTTPConnection:
+    """Return a connection that is not open yet.
+
+    :param seconds: how long each step of it may take.
+    """
+    host, port = address.hostname or "", address.port
+    if address.scheme == "https":
+        return HTTPSConnection(host, port, timeout=seconds, context=certificate)
+    return HTTPConnection(host, port, timeout=seconds)
+
+
+def _no_passphrase() -> str:
+    raise _PassphraseError

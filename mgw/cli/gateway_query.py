@@ -6,12 +6,13 @@ import ssl
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPSConnection
+from http.client import BadStatusLine, HTTPException
 from json import loads
 from typing import Any, Final
 from urllib.parse import SplitResult, urlencode
 
 from mgw.cli.event_source import message_of, say_refused_key, why_of
+from mgw.cli.gateway_address import connect_to
 from mgw.cli.tail_lines import harmless
 
 SECONDS: Final = 30.0
@@ -33,6 +34,8 @@ class GatewayQuery:
 
     address: SplitResult
     headers: Mapping[str, str] = field(repr=False)
+    certificate: ssl.SSLContext | None = None
+    """What shows a client certificate."""
 
     @property
     def shown(self) -> str:
@@ -45,8 +48,7 @@ class GatewayQuery:
         :raises QueryError: nothing that makes sense.
         """
         target = f"{self.address.path.rstrip('/')}{path}?{urlencode(parameters)}"
-        connect = HTTPSConnection if self.address.scheme == "https" else HTTPConnection
-        connection = connect(self.address.hostname or "", self.address.port, timeout=SECONDS)
+        connection = connect_to(self.address, SECONDS, self.certificate)
         headers = {"Accept": "application/json", "User-Agent": "mgw", **self.headers}
         try:
             with closing(connection):

@@ -15,7 +15,14 @@ from typing import Any, Final
 
 from mgw.cli.arguments import add_file, add_format
 from mgw.cli.event_file import EventFileError, NoEventFileError, configured_file, open_events
-from mgw.cli.gateway_address import DEFAULT_URL, OptionError, add_gateway, address_of, headers_of
+from mgw.cli.gateway_address import (
+    DEFAULT_URL,
+    OptionError,
+    add_gateway,
+    address_of,
+    certificate_of,
+    headers_of,
+)
 from mgw.cli.gateway_query import GatewayQuery, QueryError, UnreachableError
 from mgw.cli.moments import add_times
 from mgw.cli.output import FORMATS, write_rows
@@ -145,7 +152,9 @@ def _ask_here(why: str, said: argparse.Namespace) -> list[Event]:
 
 
 def _ask(url: str, said: argparse.Namespace) -> list[Event]:
-    gateway = GatewayQuery(address_of(url), headers_of(said.key_env, os.environ))
+    address = address_of(url)
+    certificate = certificate_of(said.client_cert, said.client_key, address)
+    gateway = GatewayQuery(address, headers_of(said.key_env, os.environ), certificate)
     names = ("since", "until", "status", *FILTERS)
     asked = {name: value for name in names if (value := getattr(said, name)) is not None}
     found: list[Event] = []

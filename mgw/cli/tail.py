@@ -11,7 +11,14 @@ from typing import Final
 
 from mgw.cli.arguments import add_format
 from mgw.cli.event_source import EventSource, TailError
-from mgw.cli.gateway_address import DEFAULT_URL, OptionError, add_gateway, address_of, headers_of
+from mgw.cli.gateway_address import (
+    DEFAULT_URL,
+    OptionError,
+    add_gateway,
+    address_of,
+    certificate_of,
+    headers_of,
+)
 from mgw.cli.tail_lines import EventRenderer, Filters
 
 KINDS: Final = ("usage", "log", "health", "session")
@@ -61,7 +68,9 @@ def run(said: argparse.Namespace) -> int:
     try:
         address = address_of(_stated(said.address, said.url))
         headers = headers_of(said.key_env, os.environ)
-        source = EventSource(address, headers, said.kinds, _say, greets=sys.stderr.isatty())
+        certificate = certificate_of(said.client_cert, said.client_key, address)
+        greets = sys.stderr.isatty()
+        source = EventSource(address, headers, said.kinds, _say, certificate=certificate, greets=greets)
         for kind, data in source.events(_check_output):
             text = _render(renderer, kind, data)
             if text:
