@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,7 @@ from mgw.config.key_settings import NamedKeySettings
 from mgw.config.settings import Config
 from mgw.config.time_zones import zone_of
 from mgw.dashboard.cookies import CookieSessions, cookie_name
+from mgw.identity.keys_dir import digests_of
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import KEY_HASH_DIGITS, Secret
 from mgw.routing.match import is_denied
@@ -101,7 +103,7 @@ class Access:
         known: dict[bytes, bytes | None] = {
             bytes.fromhex(digest_of(key)): key.reveal().encode("latin-1") for key in (*own, *edge.secrets)
         }
-        named = [bytes.fromhex(digest.reveal()) for digest in edge.digests]
+        named = [bytes.fromhex(digest.reveal()) for key in edge.named for digest in digests_of(key)]
         keys = dict.fromkeys(named) | known
         self._ends = _ends_of(edge)
         self._config = config
@@ -258,13 +260,19 @@ class Access:
 
 
 def _ends_of(edge_auth: EdgeAuthSettings) -> dict[str, float]:
-    """Return when keys end that have an end."""
-    zone = zone_of(edge_auth.timezone)
-    return {
-        key.sha256.reveal()[:KEY_HASH_DIGITS]: key.expires.ends(zone)
-        for key in edge_auth.named
-        if key.sha256 is not None and key.expires is not None
-    }
+    """Return when keys end that have an end, by the first digits of their digests."""
+    zone, found = zone_of(edge_auth.timezone), dict[str, float]()
+    ends_of = cache(
+        lambda expiry: inf if expiry is None else expiry.ends(zone)
+    )  # most have one of a few dates
+    for key in edge_auth.named:
+        ends: float = ends_of(key.expires)
+        if key.previous is not None:
+            until = min(ends, ends_of(key.previous.expires))
+            found[key.previous.sha256.reveal()[:KEY_HASH_DIGITS]] = until
+        if key.sha256 is not None and ends != inf:
+            found[key.sha256.reveal()[:KEY_HASH_DIGITS]] = ends
+    return found
 
 
 def _name_of(digest: bytes) -> str:

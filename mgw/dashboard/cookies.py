@@ -46,8 +46,8 @@ class CookieSessions:
     wall: Callable[[], float]
     random: Callable[[int], bytes]
     _secret: bytes = field(init=False)
-    _signing_keys: dict[str, bytes] = field(default_factory=dict)
-    """The key that signs a session's cookie, by the first digits of the digest of the dashboard's key."""
+    _keys: dict[str, tuple[bytes, bytes | None]] = field(default_factory=dict)
+    """The digest of each key of the dashboard, and the key if it is known, by the digest's first digits."""
     _signers: dict[str, CookieSigner] = field(default_factory=dict)
     """The signers that somebody has needed, by the same digits."""
     _ended: dict[bytes, float] = field(default_factory=dict)
@@ -61,10 +61,7 @@ class CookieSessions:
 
         :param keys: by their digests; ``None`` for those of which there is no more than that.
         """
-        self._signing_keys = {
-            _name_of(digest): hmac.digest(key or self._secret, _PURPOSE + digest, sha256)
-            for digest, key in keys.items()
-        }
+        self._keys = {_name_of(digest): (digest, key) for digest, key in keys.items()}
         self._signers = {}
 
     def begin(self, digest: bytes) -> bytes:
@@ -114,7 +111,7 @@ class CookieSessions:
     def _session_of(self, cookie: bytes) -> tuple[bytes, float] | None:
         """Return the session that a cookie stands for and its end, if it is signed and not too old."""
         name = cookie.partition(b"-")[0].decode("latin-1")
-        if name not in self._signing_keys or len(cookie) > _LONGEST:
+        if name not in self._keys or len(cookie) > _LONGEST:
             return None
         return self._signer(name).session_of(cookie, SECONDS)
 
@@ -123,7 +120,9 @@ class CookieSessions:
         if signer is None:
             from mgw.dashboard.cookie_signer import CookieSigner  # it has a cost, where nobody signs in
 
-            signer = self._signers[name] = CookieSigner(self._signing_keys[name], _PURPOSE, self.wall)
+            digest, key = self._keys[name]
+            signing_key = hmac.digest(key or self._secret, _PURPOSE + digest, sha256)
+            signer = self._signers[name] = CookieSigner(signing_key, _PURPOSE, self.wall)
         return signer
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from twisted.internet.interfaces import IDelayedCall
 
 from mgw.config.key_settings import NamedKeySettings
+from mgw.config.quoting import shown
 from mgw.nouns.key_state import KeyState, revocation
 from mgw.web.server import WebServer
 from mgw.web.upgrade import UpgradeRequest
@@ -76,7 +77,7 @@ class KeyChanges:
         over = gate.keys.expire(self.server.wall())
         for client in over:
             what = "the previous key of" if gate.keys.is_previous(client) else "key"
-            self.on_expired(f"{what} {client.name}")
+            self.on_expired(f"{what} {shown(client.name)}")
         if over:
             self._forget()
         else:

@@ -230,6 +230,60 @@ def test_a_reload_rereads_the_files_and_takes_no_group_from_them(
         until(clients_of(gateway, other, stack), 200)
 
 
+@pytest.mark.parametrize("workers", ["", "workers: 2"])
+def test_the_log_has_one_line_for_each_thing_that_becomes_of_a_key(
+    simulator: SimulatorProcess, tmp_path: Path, workers: str
+) -> None:
+    """The processes of a service all know of each change, and one of them tells of it."""
+    text = config_text(simulator.url, tmp_path, workers)
+    secrets = [mgw_key("add", "alice", "--dir", str(tmp_path))]
+    digests = [sha256(secrets[0].encode()).hexdigest()]
+    file = tmp_path / "alice.yaml"
+
+    def write(name: str, content: str) -> None:
+        (tmp_path / ".new").write_text(content)
+        (tmp_path / ".new").rename(tmp_path / name)
+
+    with start_gateway(text) as gateway:
+        secrets.append(mgw_key("rotate", "alice", "--dir", str(tmp_path)))
+        gateway.log(b"key alice: changed (rotated)")
+        edited = file.read_text() + "limits: [{requests: 9, per: day}]\ngroups: [research]\n"
+        write("alice.yaml", edited)
+        gateway.log(b"key alice: changed (limits, groups)")
+        write("alice.yaml", edited + "groups: [nobody]\n")
+        gateway.log(b"alice.yaml:")
+        soon = datetime.fromtimestamp(int(time.time()) + 2, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        write("alice.yaml", f"{edited}expires: {soon}\n")
+        gateway.log(b"key alice: expired")
+        write("alice.yaml", f"{edited}expires: 2090-01-01\ndisabled: true\n")
+        gateway.log(b"key alice: changed (disabled, expires)")
+        write("alice.yaml", f"{edited}expires: 2090-01-01\n")
+        gateway.log(b"key alice: changed (enabled)")
+        file.unlink()
+        gateway.log(b"key alice: removed")
+        write("bob.yaml", f"sha256: {'b' * 64}\n")
+        gateway.log(b"key bob: added")
+        gateway.rewrite(gateway.config_file.read_text().replace("name: fixed", "models: ['*'], name: fixed"))
+        gateway.signal(signal.SIGHUP)
+        gateway.log(b"key fixed: changed (models)")
+        lines = [line.partition("] ")[2] for line in gateway.stderr.data.decode().splitlines()]
+    told = [line for line in lines if line.startswith("key ") or ".yaml:" in line]
+    assert [line for line in told if "alice.yaml" not in line] == [
+        "key alice: changed (rotated)",
+        "key alice: changed (limits, groups)",
+        "key alice: changed (expires)",
+        "key alice: expired",
+        "key alice: changed (disabled, expires)",
+        "key alice: changed (enabled)",
+        "key alice: removed",
+        "key bob: added",
+        "key fixed: changed (models)",
+    ]
+    assert len([line for line in told if "alice.yaml" in line]) == 1
+    for secret in (*secrets, *digests, FIXED, "b" * 64):
+        assert not any(secret in line for line in lines)
+
+
 FIRST: Final = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"first"}}]}\n\n'
 
 

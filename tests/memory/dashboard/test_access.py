@@ -156,6 +156,35 @@ def test_a_key_opens_it_until_it_expires_and_its_session_ends_with_it() -> None:
     assert gateway.ask(PATH, f"x-api-key: {EDGE}").status == 200
 
 
+PREVIOUS = f"previous: {{sha256: '{sha256(KEY.encode()).hexdigest()}', expires: 2027-01-15T08:10:00Z}}"
+
+
+def test_a_key_that_was_rotated_opens_it_until_its_overlap_is_over() -> None:
+    """It is valid for requests, and a browser that signed in with it is not signed out by the rotation."""
+    gateway = DashboardHarness(EDGE_KEYS.replace("keys:", "keys_dir: /etc/mgw/keys.d, keys:"))
+    gateway.file_keys.append(file_key())
+    gateway.switch.follow_keys()
+    cookie = f"Cookie: {gateway.sign_in(KEY).cookie}"
+    gateway.file_keys[:] = [file_key(PREVIOUS, key=OTHER)]
+    gateway.switch.follow_keys()
+    for seconds, status in ((599.0, 200), (1.0, 401)):
+        gateway.clock.advance(seconds)
+        assert [gateway.ask(PATH, header).status for header in (BEARER, cookie)] == [status] * 2
+        assert gateway.ask(PATH, f"x-api-key: {OTHER}").status == 200
+    assert gateway.sign_in(KEY).status == 401
+
+
+@pytest.mark.parametrize("ends", ["expires: 2027-01-15T08:05:00Z", "disabled: true"])
+def test_a_previous_key_opens_it_no_longer_than_the_key_itself(ends: str) -> None:
+    gateway = DashboardHarness(EDGE_KEYS.replace("keys:", "keys_dir: /etc/mgw/keys.d, keys:"))
+    gateway.file_keys.append(file_key(PREVIOUS, ends, key=OTHER))
+    gateway.switch.follow_keys()
+    if "expires" in ends:
+        assert gateway.ask(PATH, BEARER).status == 200
+        gateway.clock.advance(300)
+    assert [gateway.ask(PATH, f"x-api-key: {key}").status for key in (KEY, OTHER)] == [401] * 2
+
+
 def file_key(*settings: str, key: str = KEY) -> NamedKeySettings:
     text = "\n".join([f"sha256: {sha256(key.encode()).hexdigest()}", *settings])
     return parse_key_file(text, "filed", "filed.yaml", None)[0]
