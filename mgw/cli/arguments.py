@@ -47,6 +47,15 @@ def add_file_option(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(default_file=DEFAULT_FILE)
 
 
+def utf8_text(text: str) -> str:
+    """Take a value that is looked for among texts: no other can be found."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError("expected text in UTF-8") from None
+    return text
+
+
 def add_format(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
     """Let a command print in several formats, of which the first is the default."""
     parser.add_argument(

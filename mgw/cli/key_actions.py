@@ -194,10 +194,18 @@ def _checked_name(name: str) -> str:
         raise CallError(f"NAME: {error}") from None
 
 
+def _checked_group(name: str) -> str:
+    """Refuse what no group can be called, even where nobody knows the groups that there are."""
+    try:
+        return checked_holder_name(name)
+    except ValueError as error:
+        raise CallError(f"--group: {error}") from None
+
+
 def _stated_settings(said: argparse.Namespace) -> dict[str, object]:
     """Return the settings that options state, in the order of the documentation."""
     found: dict[str, object] = {
-        "groups": said.group,
+        "groups": list(map(_checked_group, said.group)),
         "models": said.model,
         "limits": list(map(_row_of, said.limit)),
         "tags": dict(map(_tag_of, said.tag)),

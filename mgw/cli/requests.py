@@ -13,7 +13,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any, Final
 
-from mgw.cli.arguments import add_file, add_format
+from mgw.cli.arguments import add_file, add_format, utf8_text
 from mgw.cli.event_file import EventFileError, NoEventFileError, configured_file, open_events
 from mgw.cli.gateway_address import (
     DEFAULT_URL,
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--status", type=_status, help=f"only requests with this status: {STATUS_HINT}")
     for name in FILTERS:
         option, metavar = f"--{name.replace('_', '-')}", "ID" if name.endswith("_id") else "NAME"
-        parser.add_argument(option, metavar=metavar, help=_HELP[name])
+        parser.add_argument(option, metavar=metavar, type=utf8_text, help=_HELP[name])
     parser.add_argument(
         "--limit",
         metavar="NUMBER",

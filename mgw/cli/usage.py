@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from mgw.cli.arguments import add_file, add_format
+from mgw.cli.arguments import add_file, add_format, utf8_text
 from mgw.cli.event_file import EventFileError, configured_file, open_events
 from mgw.cli.moments import add_times
 from mgw.cli.output import FORMATS, Cell, SumsTable, write_sums
@@ -71,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}",
             metavar="HASH" if name == "key" else "NAME",
-            choices=tuple(Outcome) if name == "status" else None,
+            type=utf8_text,
+            choices=tuple(map(str, Outcome)) if name == "status" else None,
             help=f"only events with this {_WORDS.get(name, name)}",
         )
     add_format(parser, FORMATS)
@@ -98,7 +99,7 @@ def run(said: argparse.Namespace) -> int:
 
 
 def _groups(text: str) -> tuple[str, ...]:
-    groups = tuple(dict.fromkeys(filter(None, text.split(","))))
+    groups = tuple(dict.fromkeys(filter(None, utf8_text(text).split(","))))
     for name in groups:
         if key_of(name) is None:
             raise argparse.ArgumentTypeError(

@@ -358,6 +358,14 @@ def test_list_shows_until_when_the_key_before_a_rotation_is_valid(desk: Desk) ->
     assert (alice["state"], alice["previous_expires"]) == ("active", None)
 
 
+@pytest.mark.parametrize("name", ["a\nb", "\udcff", "none", ""])
+def test_no_key_is_in_a_group_that_no_configuration_can_have(desk: Desk, name: str) -> None:
+    said = desk.key("add", "alice", "--group", name, dir_only=True)
+    assert (said.status, said.out) == (2, "")
+    assert "--group: expected" in said.err
+    assert not os.listdir(desk.directory)
+
+
 def test_a_directory_may_be_named_in_place_of_a_configuration(desk: Desk) -> None:
     said = desk.key("add", "alice", "--group", "any", dir_only=True)
     assert said.status == 0

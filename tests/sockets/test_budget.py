@@ -192,10 +192,13 @@ def test_what_cannot_be_done_says_why(simulator: SimulatorProcess, tmp_path: Pat
 
 
 @needs_redis
-def test_limits_in_redis_are_shown_and_reset(simulator: SimulatorProcess, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ["", "workers: 2"])
+def test_limits_in_redis_are_shown_and_reset(
+    simulator: SimulatorProcess, tmp_path: Path, workers: str
+) -> None:
     with RedisServer() as redis:
         url = f"unix://:{PASSWORD}@{redis.path}"
-        text = config_text(simulator.url, tmp_path, f'fleet: {{redis: {{url: "{url}"}}}}')
+        text = config_text(simulator.url, tmp_path, f'fleet: {{redis: {{url: "{url}"}}}}\n{workers}')
         with start_gateway(text) as gateway:
             wait_until(lambda: gateway.metric("mgw_fleet_redis_up ", METRICS) == 1, "Redis is there")
             assert [ask(gateway), ask(gateway)] == [200, 200]
