@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mgw.config.advice import key_file_patterns
+from mgw.config.limit_advice import PERSISTENT, needs_persistence
 from mgw.config.problems import dotted_path
 from mgw.config.quoting import shown
 from mgw.config.settings import Config
@@ -62,6 +63,7 @@ def key_warnings(config: Config, files: KeysDirectory | None, now: float) -> lis
     return [
         *found,
         *_unmatched_patterns(config, files),
+        *_lost_by_redis(config, files),
         *_other_endings(config),
         *_writable_by_others(config),
     ]
@@ -90,6 +92,13 @@ def _unmatched_patterns(config: Config, files: KeysDirectory | None) -> list[str
         return found
     rest = len(found) - MOST_NAMED
     return [*found[:MOST_NAMED], f"edge_auth.keys_dir: {rest} more patterns of key files match no model"]
+
+
+def _lost_by_redis(config: Config, files: KeysDirectory | None) -> list[str]:
+    """Warn of limits that Redis has to keep, where only key files have some."""
+    if files is None or needs_persistence(config) or not needs_persistence(config, files.keys.values()):
+        return []
+    return [PERSISTENT]
 
 
 def _writable_by_others(config: Config) -> list[str]:

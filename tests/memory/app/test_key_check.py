@@ -142,3 +142,19 @@ def test_models_of_a_key_in_a_file_can_be_listed(tmp_path: Path, capsys: pytest.
     out = capsys.readouterr().out
     assert "gpt-a" in out
     assert "gpt-b" not in out
+
+
+def test_limits_of_key_files_need_a_redis_that_is_persistent(tmp_path: Path) -> None:
+    config = parse(
+        configured(tmp_path).read_text() + "fleet: {redis: {url: 'redis://127.0.0.1'}}\n", "mgw.yaml", {}
+    )
+
+    def told() -> int:
+        return sum("must be persistent" in one for one in key_warnings(config, read_key_files(config), 0.0))
+
+    file = tmp_path / "keys.d" / "alice.yaml"
+    for row, count in (("requests: 5, per: minute", 0), ("in_flight: 5", 0), ("requests: 5, per: day", 1)):
+        file.write_text(f"sha256: {digest('a')}\nlimits: [{{{row}}}]\n")
+        assert told() == count
+    config = config.model_copy(update={"fleet": type(config.fleet)()})
+    assert told() == 0
