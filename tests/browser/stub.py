@@ -72,6 +72,17 @@ OUTCOMES: Final = frozenset(Outcome)
 Json = dict[str, Any]  # Any: JSON
 
 
+def limit_of(number: int) -> Json:
+    """Return a row of one of many clients."""
+    row = {"holder": f"client-{number}", "limit": "tokens_total", "period": "total"}
+    return row | {"used": number, "reserved": 0, "max": 100_000}
+
+
+def key_of(number: int) -> Json:
+    """Return the key of one of many clients."""
+    return {"name": f"client-{number}", "state": "active", "where": "keys_dir"}
+
+
 def rfc3339(unix: float) -> str:
     """Return a time as the API writes it."""
     return datetime.fromtimestamp(unix, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -118,6 +129,7 @@ class State:
             "slow": 0,
             "history": 200,
             "late": 0,
+            "clients": 0,
         }
         self.progress: list[Json] = [under_way()]
         self.events: list[Json] = []
@@ -297,8 +309,8 @@ class Handler(BaseHTTPRequestHandler):
             answers: dict[str, Json] = {
                 "profiles": {**self.state.profiles, "usage_source": self.state.set["source"]},
                 "sessions": {"max_sessions": 8, "sessions": [{**under_way(), "bytes_in": 1, "bytes_out": 9}]},
-                "limits": {"limits": LIMITS},
-                "keys": {"keys": KEYS},
+                "limits": {"limits": [*LIMITS, *map(limit_of, range(self.state.set["clients"]))]},
+                "keys": {"keys": [*KEYS, *map(key_of, range(self.state.set["clients"]))]},
                 "logs": {"lines": [{"time": rfc3339(0), "level": "warn", "text": "the first line"}]},
             }
             answers["profiles"]["auth"] = "keys" if self.state.set["key"] else "loopback"

@@ -6,7 +6,7 @@ import { until } from "../browser.mjs";
 
 export default async function scenario(browser) {
   await browser.stub("profiles", profiles());
-  await browser.stub("events", [...history(), event("untold", { tokens_in: undefined, tokens_out: 40, tokens_in_estimated: 900, cost_usd: undefined, charged_usd: 0.02, client_groups: ["research"], tags: { team: "nlp" }, limit_warnings: ["alice usd_per_day 0.8"] })]);
+  await browser.stub("events", [...history(), event("untold", { tokens_in: undefined, tokens_out: 40, tokens_in_estimated: 900, cost_usd: undefined, charged_usd: 0.02, client_groups: ["research"], tags: { team: "nlp", "<img/src=x>": "<img src=x onerror='window.harmed=1'>" }, limit_warnings: ["alice usd_per_day 0.8"] })]);
   const page = await browser.open("#/limits");
   const rows = page.getByRole("region", { name: "Limits" }).locator("tbody tr");
   await until("limits", async () => (await rows.count()) === 3);
@@ -28,5 +28,15 @@ export default async function scenario(browser) {
   await request.locator("button.row").click();
   const detail = page.getByRole("complementary", { name: "Request details" });
   const said = await detail.innerText();
-  for (const words of ["research", "team: nlp", "~900", "~$0.02", "alice usd_per_day 0.8"]) assert.ok(said.includes(words), `${words}: ${said}`);
+  for (const words of ["research", "team: nlp", "~900", "~$0.02", "alice usd_per_day 0.8", "<img/src=x>: <img src=x onerror='window.harmed=1'>"]) assert.ok(said.includes(words), `${words}: ${said}`);
+  assert.equal(await page.evaluate(() => window.harmed), undefined, "tags are text");
+
+  await browser.stub("set", { clients: 9000 });
+  await page.evaluate(() => { location.hash = "#/limits"; });
+  await until("many limits", async () => (await rows.count()) === 500);
+  assert.match(await rows.first().innerText(), /alice/, "what is used up most comes first, of all rows");
+  assert.equal(await page.getByText("500 of 9,003 rows").count(), 1);
+  assert.equal(await page.getByText("500 of 9,002 keys").count(), 1);
+  await page.getByLabel("Filter by name").fill("client-8999");
+  await until("one of many", async () => (await rows.count()) === 1);
 }
