@@ -252,14 +252,14 @@ class Gateway:
         state = self.telemetry.metrics.state
         state.keys = lambda: dict(self.server.gate.keys.count_states())
         state.key_files_invalid = lambda: key_files.invalid
-        self.telemetry.metrics.requests.names.clients.update(key.name for key in key_files.keys)
+        self.telemetry.metrics.requests.names.add_clients(key.name for key in key_files.keys)
         return key_files
 
     def _on_keys_used(self) -> None:
         self.dashboard.follow_keys()
 
     def _use_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
-        self.telemetry.metrics.requests.names.clients.update(key.name for key in changed)
+        self.telemetry.metrics.requests.names.add_clients(key.name for key in changed)
         self.serving.keys.use(changed, gone)
 
     def _dashboard_endpoint(self) -> DashboardEndpoint:

@@ -191,7 +191,7 @@ class Worker:
                 self._first_keys.pop(name, None)
             self._first_keys.update({key.name: key for key in changed})
         else:
-            equipment.metrics.requests.names.clients.update(key.name for key in changed)
+            equipment.metrics.requests.names.add_clients(key.name for key in changed)
             equipment.serving.keys.use(changed, gone)
 
     def on_lost(self) -> None:

@@ -107,7 +107,7 @@ class Metrics:
 
     def reloaded(self, generation: int, providers: Iterable[str], clients: Iterable[str] = ()) -> None:
         """A configuration is in use, the first one included; it names these ``clients``: keys and issuers."""
-        self.requests.names.clients.update(clients)
+        self.requests.names.add_clients(clients)
         self._generation = generation
         self._reloaded_at = self.wall()
         self._reload_ok = 1

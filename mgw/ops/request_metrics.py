@@ -9,7 +9,7 @@ for it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,6 +26,8 @@ BUCKETS: Final = (
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0),
 )
 """Upper bounds of the buckets in seconds: counting tokens takes milliseconds, a long response ten minutes."""
+MAX_CLIENTS: Final = 50_000
+"""How many names of keys are labels: key files may come and go for as long as the process lives."""
 NONE: Final = "none"
 OTHER: Final = "other"
 _BOUNDS: Final = (*BUCKETS, float("inf"))
@@ -39,6 +41,14 @@ class KnownNames:
     providers: set[str]
     clients: set[str] = field(default_factory=lambda: {NO_CLIENT, OTHER_CLIENT})
     """The names of keys, and the words for clients without one."""
+
+    def add_clients(self, names: Iterable[str]) -> None:
+        """Know the names of keys; those beyond :data:`MAX_CLIENTS` stay unknown.
+
+        A name stays when its key is gone, as its counters do.
+        """
+        new = [name for name in names if name not in self.clients]
+        self.clients.update(new[: max(0, MAX_CLIENTS - len(self.clients))])
 
     def provider_label(self, provider: str | None) -> str:
         """Return the label of a provider; ``None``: there was none."""

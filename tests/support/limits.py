@@ -39,6 +39,9 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/pure/clients/test_known_tokens.py::test_exactly_so_many_expired_tokens_are_remembered": (
         "mgw.clients.expired_tokens.MAX_TOKENS",
     ),
+    "tests/memory/ops/test_metrics.py::test_so_many_names_of_keys_are_labels_and_no_more": (
+        "mgw.ops.request_metrics.MAX_CLIENTS",
+    ),
     "tests/memory/exchange/test_limit_warnings.py::test_the_log_remembers_a_bounded_number_of_them": (
         "mgw.usage.limit_warnings.MAX_WARNINGS",
     ),

@@ -273,6 +273,18 @@ def test_limits_longer_than_a_minute_have_what_is_used_of_them() -> None:
     assert value(metrics, "mgw_limit_store_up") == 0
 
 
+def test_so_many_names_of_keys_are_labels_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Key files may come and go, each under a new name, for as long as the process lives."""
+    monkeypatch.setattr("mgw.ops.request_metrics.MAX_CLIENTS", 5)  # two are for clients without a name
+    metrics = metrics_after()
+    metrics.reloaded(1, ["main"], ["a", "b"])
+    metrics.reloaded(2, ["main"], ["a", "b", "c", "d"])
+    metrics.requests.names.add_clients(["e"])
+    metrics.record_all(iter([exchange(client=client) for client in ("a", "b", "c", "d", "e")]))
+    found = [sample.labels["client"] for sample in families(metrics)["mgw_requests"].samples]
+    assert sorted(found) == ["a", "b", "c", "other"]
+
+
 @pytest.mark.parametrize("accept", [None, b"application/openmetrics-text; version=1.0.0"])
 @pytest.mark.parametrize("count", [0, 1, BATCH_SAMPLES, BATCH_SAMPLES + 1, 3 * BATCH_SAMPLES])
 def test_a_family_of_many_samples_is_written_in_batches(accept: bytes | None, count: int) -> None:
