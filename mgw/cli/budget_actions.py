@@ -14,14 +14,14 @@ from typing import Final
 from mgw.app.check import read_or_tell, reader_of
 from mgw.cli.limit_access import LimitAccess, use_limits
 from mgw.cli.output import print_json, print_rows
-from mgw.cli.subcommands import Action, CallError, FailedError
+from mgw.cli.subcommands import Action, CallError, FailedError, tell
 from mgw.clients.limit_report import COLUMNS, configured_rows, report_rows, show_state
 from mgw.clients.limits import LIMITS_BY_NAME, Allowance, Limit, RowState, Unit
 from mgw.config.quoting import quote, suggestion
 from mgw.config.settings import Config
 from mgw.config.time_zones import zone_of
 from mgw.identity.key_rules import key_rules
-from mgw.identity.keys_dir import KeysDirectory
+from mgw.identity.keys_dir import DIRECTORY, KeysDirectory
 
 _NANODOLLARS: Final = 10**9
 _MOST: Final = 2**53
@@ -31,7 +31,7 @@ _MOST: Final = 2**53
 def show_budgets(said: argparse.Namespace) -> int:
     """``mgw budget show``."""
     config = _configuration(said)
-    rows, now = _rows_of(config), time()
+    rows, now = _rows_of(said, config), time()
 
     async def read(access: LimitAccess) -> Sequence[RowState]:
         return await access.states()
@@ -56,7 +56,7 @@ def reset_budget(said: argparse.Namespace) -> int:
         _check_name(name)
         _amount_of(said.to, LIMITS_BY_NAME[name])
     config = _configuration(said)
-    rows, now = _rows_of(config), time()
+    rows, now = _rows_of(said, config), time()
 
     holders = {row.holder for row in rows if row.limit.window.is_calendar}
 
@@ -88,13 +88,19 @@ def _configuration(said: argparse.Namespace) -> Config:
     return config
 
 
-def _rows_of(config: Config) -> list[Allowance]:
-    """Return the rows of the configuration and of the key files that can be used."""
+def _rows_of(said: argparse.Namespace, config: Config) -> list[Allowance]:
+    """Return the rows of the configuration and of the key files that can be used; say if some cannot be."""
     settings = config.edge_auth
     if settings.keys_dir is None:
         return configured_rows(settings)
     files = KeysDirectory(settings.keys_dir, key_rules(config))
     files.read_all()
+    unusable = len(files.faults.keys() - {DIRECTORY})
+    if DIRECTORY in files.faults:
+        tell(said, f"warning: {files.faults[DIRECTORY]}", 0)
+    if unusable:
+        what = "a key file" if unusable == 1 else f"{unusable} key files"
+        tell(said, f"warning: {what} cannot be used (see mgw check), so limits are missing here", 0)
     return configured_rows(settings, files.keys.values())
 
 
