@@ -56,6 +56,11 @@ COMBINATIONS: Final = {
 """How each family of metrics is combined, by its name; a limit per process is summed like what it limits."""
 
 
+SPARSE: Final = frozenset({"mgw_client_limit_rejections"})
+"""The families of which workers report only what is not zero.  There is a row for each limit of each key, and
+the process that combines them has these rows itself."""
+
+
 class OtherProcesses(Protocol):
     """What processes other than this one have counted."""
 

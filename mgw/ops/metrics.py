@@ -23,7 +23,15 @@ from twisted.internet.defer import Deferred, succeed
 
 from mgw.nouns.errors import GatewayError
 from mgw.ops import prometheus
-from mgw.ops.combining import COMBINATIONS, OtherProcesses, Row, combine_family, combine_table, rows_of
+from mgw.ops.combining import (
+    COMBINATIONS,
+    SPARSE,
+    OtherProcesses,
+    Row,
+    combine_family,
+    combine_table,
+    rows_of,
+)
 from mgw.ops.exposition import Exposition, Table, ValueTable
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.provider_metrics import ProviderMetrics
@@ -156,8 +164,11 @@ class Metrics:
     def own_rows(self) -> Iterator[tuple[str, list[Row]]]:
         """Yield the rows of each family that is not counted from usage records, by its name."""
         for table in self._tables():
-            if table.family.name in COMBINATIONS:
-                yield table.family.name, list(table.rows())
+            name = table.family.name
+            if name in SPARSE:
+                yield name, [(labels, numbers) for labels, numbers in table.rows() if any(numbers)]
+            elif name in COMBINATIONS:
+                yield name, list(table.rows())
         for families in (self.state.families, self._configuration):
             for family in families():
                 if family.name in COMBINATIONS:

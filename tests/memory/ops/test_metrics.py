@@ -473,6 +473,15 @@ def test_limits_that_clients_reach_are_counted_by_limit() -> None:
     assert value(metrics, name, limit="tokens_per_minute", **labels) is None
 
 
+def test_workers_report_only_limits_that_were_reached() -> None:
+    """Thousands of keys have tens of thousands of rows, nearly all zero, at each look at the dashboard."""
+    metrics = metrics_after()
+    metrics.requests.clients.refusals = lambda: [("alice", "usd_per_day", 0), ("bob", "usd_per_day", 3)]
+    rows = dict(metrics.own_rows())
+    assert rows["mgw_client_limit_rejections"] == [(("bob", "usd_per_day"), (3,))]
+    assert len(list(rows["mgw_edge_rejections"])) == len(EDGE_REASONS), "others are whole"
+
+
 def test_a_reload_says_when_it_was() -> None:
     metrics = Metrics(frozenset(), wall=lambda: 1_800_000_000.5)
     metrics.reloaded(1, [])
