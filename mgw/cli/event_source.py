@@ -78,7 +78,7 @@ class EventSource:
     _retry_seconds: float = FIRST_BACK_OFF
     _tries: int = 0
     """How often it has failed to connect, or to read a line, since it last read one."""
-    _has_waited: bool = False
+    _waited: bool = False
     _was_connected: bool = False
 
     def events(self, check_output: Callable[[], None]) -> Iterator[tuple[str, str]]:
@@ -102,15 +102,15 @@ class EventSource:
     def _on_connected(self) -> None:
         if self.greets and not self._was_connected:
             self.say(f"connected to {self._shown()}; waiting for events")
-        elif self._has_waited:
+        elif self._waited:
             self.say(f"{'reconnected' if self._was_connected else 'connected'} to {self._shown()}")
-        self._has_waited, self._was_connected = False, True
+        self._waited, self._was_connected = False, True
 
     def _wait(self, reason: str) -> None:
-        if not self._has_waited:
+        if not self._waited:
             waiting = f"waiting for {self._shown()} ({reason}); press Ctrl-C to stop"
             self.say(f"{reason}; reconnecting to {self._shown()}" if self._was_connected else waiting)
-        self._has_waited = True
+        self._waited = True
         seconds = min(self._retry_seconds * 2.0**self._tries, MAX_BACK_OFF)
         self._tries = min(self._tries + 1, 10)
         self.sleep(seconds * (0.5 + random() / 2))  # noqa: S311  spreads clients, and hides nothing

@@ -190,12 +190,12 @@ class GatewayChannel(Protocol):
             self._deadline.start(self._limits.client_headers)  # the first head's runs since the connection
         return head is not None
 
-    def _on_head(self, head: RequestHead, key: HeadKey | None, *, has_waited: bool = False) -> None:
+    def _on_head(self, head: RequestHead, key: HeadKey | None, *, waited: bool = False) -> None:
         """Have the request handled, and take its body if that has come already."""
         connection = self._connection
         if self._context.draining:
             connection.make_last()
-        receiver = self._context.handler.on_request(self, head, key, has_waited=has_waited)
+        receiver = self._context.handler.on_request(self, head, key, waited=waited)
         if connection.state not in SERVING:  # responded already
             return
         self._receiver = receiver
@@ -232,7 +232,7 @@ class GatewayChannel(Protocol):
         """Have a request handled anew whose receiver has waited, with its body paused."""
         if self._connection.state in SERVING:
             self._client.resume_body()
-            self._on_head(head, key, has_waited=True)
+            self._on_head(head, key, waited=True)
             self._process_input()
 
     def resume_body(self) -> None:

@@ -127,12 +127,12 @@ class RequestHandler(Protocol[_Channel_contra]):
         head: RequestHead,
         key: HeadKey | None = None,
         *,
-        has_waited: bool = False,
+        waited: bool = False,
     ) -> RequestReceiver:
         """Take a request whose head is complete; the response may start at once.
 
         :param key: under which what is found may be kept.
-        :param has_waited: whether it was taken before, by a receiver that has waited for something.
+        :param waited: whether it was taken before, by a receiver that has waited for something.
         """
         ...
 

@@ -172,17 +172,9 @@ class WebServer:
             waiting.go_on()
 
     def on_request(
-        self,
-        channel: GatewayChannel,
-        head: RequestHead,
-        key: HeadKey | None = None,
-        *,
-        has_waited: bool = False,
+        self, channel: GatewayChannel, head: RequestHead, key: HeadKey | None = None, *, waited: bool = False
     ) -> RequestReceiver:
-        """Take a request whose head is complete.
-
-        :param has_waited: whether it has waited for the keys of an issuer.
-        """
+        """Take a request whose head is complete; ``waited``: for the keys of an issuer."""
         raw_path, raw_query = split_target(head.target)
         path = raw_path.decode("latin-1")
         table = self.generation.table
@@ -200,9 +192,8 @@ class WebServer:
                 raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
             if isinstance(error, PendingKeysError):
-                return self._hold_back(channel, head, key, dialect, error, has_waited=has_waited)
-            self._refuse_head(channel, error, dialect, head.method, raw_path)
-            return REFUSED
+                return self._hold_back(channel, head, key, dialect, error, waited=waited)
+            return self._refuse_head(channel, error, dialect, head.method, raw_path)
         limit, own_limit = self.generation.config.max_body_bytes, matched.route.max_body_bytes
         max_body_bytes = limit if own_limit is None else min(limit, own_limit)
         client_request = client_request_of(head, matched, caller, raw_path)
@@ -255,16 +246,15 @@ class WebServer:
         dialect: DialectName,
         error: PendingKeysError,
         *,
-        has_waited: bool,
+        waited: bool,
     ) -> RequestReceiver:
         """Look at a head again when the keys of an issuer are there; refuse it if that was not enough."""
-        if has_waited or self.draining:
+        if waited or self.draining:
             self._count_token(error)
             refusal = _draining() if self.draining else error
-            self._refuse_head(channel, refusal, dialect, head.method, split_target(head.target)[0])
-            return REFUSED
+            return self._refuse_head(channel, refusal, dialect, head.method, split_target(head.target)[0])
         if error.ready.called:
-            return self.on_request(channel, head, key, has_waited=True)
+            return self.on_request(channel, head, key, waited=True)
         waiting = WaitingRequest(channel, head, key, self._waiting.discard)
         self._waiting.add(waiting)
         waiting.wait(error.ready)
@@ -346,12 +336,14 @@ class WebServer:
         dialect: DialectName,
         method: bytes | None,
         raw_path: bytes | None,
-    ) -> None:
+    ) -> RequestReceiver:
+        """Refuse a request at its head; return what receives the rest of it."""
         request_id, wall, word = self.request_ids.take(), self.wall(), word_of(error)
         response = ServerResponse(channel, Reservation(self.budget))
         send_refusal(response, error, dialect, request_id, wall)
         self.observer.record(EndedRequest(wall, method, raw_path, error.status, 0.0, request_id, word))
         forget_frames(error)
+        return REFUSED
 
     def _check(self, request: OpenRequest) -> None:
         matched, head = request.known.matched, request.known.head

@@ -337,11 +337,11 @@ class _ForwardedRequests:
         head: RequestHead,
         key: HeadKey | None = None,  # noqa: ARG002
         *,
-        has_waited: bool = False,
+        waited: bool = False,
     ) -> RequestReceiver:
         """Take a request whose head is complete."""
         self._name(channel)
-        receiver = self.server.on_request(channel, head, has_waited=has_waited)
+        receiver = self.server.on_request(channel, head, waited=waited)
         if isinstance(receiver, WaitingRequest):  # it has no name yet
             self._ids[channel] = self.server.request_ids.take()
         return receiver

@@ -91,9 +91,9 @@ class RecordingHandler:
         head: RequestHead,
         key: HeadKey | None = None,
         *,
-        has_waited: bool = False,
+        waited: bool = False,
     ) -> RecordedRequest:
-        assert not has_waited
+        assert not waited
         request = RecordedRequest(channel, head, self)
         self.requests.append(request)
         if self.on_head is not None:

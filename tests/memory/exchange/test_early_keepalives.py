@@ -308,7 +308,7 @@ def test_a_stream_that_passes_through_has_none_before_its_head() -> None:
     assert asked.client.body == CHAT.words
 
 
-def test_behind_a_silent_one_that_passes_through_the_client_has_waited_long_enough() -> None:
+def test_behind_a_silent_one_that_passes_through_the_client_waited_long_enough() -> None:
     asked = Asked(CHAT, "back")
     asked.wait(600)
     assert asked.attempts == 2

@@ -77,7 +77,7 @@ def test_what_raises_before_it_waits_raises_here() -> None:
     assert steps.done == ["a", "KeyError", "end"]
 
 
-def test_what_raises_after_it_has_waited_fails() -> None:
+def test_what_raises_after_it_waited_fails() -> None:
     steps, waiting = Steps(), Deferred[str]()
     result = run_until_waiting(steps.take(waiting, fail(KeyError("no"))))
     assert isinstance(result, Deferred)

@@ -243,7 +243,7 @@ OURS = (Exchange, ExchangeRun, ServerRequest)
 
 @pytest.mark.parametrize("leaves", [True, False])
 @pytest.mark.parametrize("late", [Permit(), REACHED])
-def test_a_request_that_has_waited_leaves_no_cycles(late: Permit | LimitReached, leaves: bool) -> None:
+def test_a_request_that_waited_leaves_no_cycles(late: Permit | LimitReached, leaves: bool) -> None:
     harness, counts = server()
     with collector_off():
         for _ in range(5):
