@@ -124,7 +124,10 @@ class Gateway:
         metrics.state.certificate_expires = self.ports.certificate_expires
         metrics.reloaded(1, config.providers, config.edge_auth.client_names)
         self.telemetry = Telemetry(reactor, config, lambda: self.config, metrics, log_file, line_threads)
-        self._limit_store = LimitStore(config.limit_store, DaemonThreads(reactor, "mgw-limits"), reactor)
+        self._limit_store = LimitStore(
+            *(config.limit_store, DaemonThreads(reactor, "mgw-limits"), reactor),
+            keeps_parts=config.fleet.redis is not None,
+        )
         self._fleet = self._join_fleet(config)
         self.key_files = key_files = self._open_key_files(config, workers)
         fleet, store = self._fleet, self._limit_store
@@ -180,6 +183,7 @@ class Gateway:
         self.serving.begin()
         self.serving.keys.on_expired = log_expiry
         self.key_files.begin()
+        self._limit_store.start()
         self.telemetry.metrics.loop_delay.start()
 
     def use(self, prepared: Prepared) -> None:

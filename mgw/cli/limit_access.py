@@ -14,7 +14,7 @@ from twisted.internet.defer import TimeoutError as NoAnswerError
 from twisted.python.failure import Failure
 
 from mgw.cli.subcommands import FailedError
-from mgw.clients.calendar_window import NoStore, Reset, Total
+from mgw.clients.calendar_window import PART_MARK, NoStore, Reset, Total
 from mgw.clients.limit_report import current_period
 from mgw.clients.limits import Allowance, Counts, RowState
 from mgw.config.settings import Config
@@ -74,7 +74,9 @@ class _InFile:
 
     async def states(self) -> Sequence[RowState]:
         """Return the rows in the file; without a file nobody has used anything."""
-        return self._opened().state([], self.now) if os.path.exists(self.path) else []
+        if not os.path.exists(self.path):
+            return []
+        return [state for state in self._opened().state([], self.now) if PART_MARK not in state.period]
 
     async def reset(self, holder: str, limit: str, amount: int) -> bool:
         """Set what is used in the file.

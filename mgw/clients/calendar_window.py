@@ -17,6 +17,9 @@ from mgw.clients.limits import Allowance, RowState, Unit
 from mgw.clients.period import Period, period_of
 
 T = TypeVar("T")
+PART_MARK: Final = "@"
+"""Stands in a store between a period and the name of a part of its total: what was used while other hosts
+could not be told of it."""
 
 
 class Total(Struct, eq=False, weakref=True):

@@ -97,6 +97,14 @@ class CountingPlan(Struct, eq=False):
     """The number of the last request that had it."""
 
     @property
+    def counts_requests(self) -> bool:
+        """Whether a row counts the requests of a minute."""
+        for row in self.minutes:  # noqa: SIM110  a generator costs more than all the rest
+            if row.is_request:
+                return True
+        return False
+
+    @property
     def may_warn(self) -> bool:
         """Whether a row may give warnings."""
         return self.warns or bool(self.periods)

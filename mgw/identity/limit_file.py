@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
-from mgw.clients.calendar_window import Changes, Reset, Total
+from mgw.clients.calendar_window import PART_MARK, Changes, Reset, Total
 from mgw.clients.limits import LIMITS_BY_NAME, Limit, RowState
 
 BUSY_SECONDS: Final = 2.0
@@ -80,8 +80,16 @@ FROM totals WHERE ends > ?
 _HELD_BY: Final = "SELECT holder, name, refuses, period, held FROM holds WHERE process = ? AND held > 0"
 _RESET: Final = """
 UPDATE totals SET used = ?, warned = 0, resets = resets + 1
-WHERE holder = ? AND (? IS NULL OR name = ?) AND ends > ?
+WHERE holder = ? AND (? IS NULL OR name = ?) AND ends > ? AND instr(period, ?) = 0
 """
+_JOIN_PARTS: Final = """
+INSERT INTO totals (holder, name, refuses, period, ends, most, used, warned, resets)
+SELECT holder, name, refuses, substr(period, 1, instr(period, ?) - 1) AS whole,
+  max(ends), max(most), sum(used), 0, 0
+FROM totals WHERE instr(period, ?) > 0 GROUP BY holder, name, refuses, whole
+ON CONFLICT (holder, name, refuses, period) DO UPDATE SET used = used + excluded.used
+"""
+"""Make parts, which nobody will ever be told of, the totals of this host alone."""
 
 _Place = tuple[str, str, bool, str]
 _Known = tuple[Limit, float, int, int, int]
@@ -174,6 +182,8 @@ class LimitFile:
     connect: Callable[[str], sqlite3.Connection] = open_file
     process: str = field(default_factory=lambda: token_hex(8))
     """Names this process in the file; no other one ever has this name."""
+    keeps_parts: bool = True
+    """Whether what is there of parts of totals is for other hosts."""
     _connection: sqlite3.Connection | None = None
     _lock: int = -1
     _cared: float = float("-inf")
@@ -252,7 +262,7 @@ class LimitFile:
                 _find(connection, found, total).is_changed = True
             self._store(connection, found, max(0, self._requests))
             name = reset.limit
-            parameters = (reset.amount, reset.holder, name, name, reset.now)
+            parameters = (reset.amount, reset.holder, name, name, reset.now, PART_MARK)
             changed = connection.execute(_RESET, parameters).rowcount
             connection.execute("COMMIT")
         except BaseException:
@@ -374,6 +384,10 @@ class LimitFile:
         """Delete what is old, and count in full what processes hold that are gone."""
         self._cared = now
         connection.execute("DELETE FROM totals WHERE ends < ?", (now - KEPT_SECONDS,))
+        if not self.keeps_parts:
+            connection.execute(_JOIN_PARTS, (PART_MARK, PART_MARK))
+            connection.execute("UPDATE totals SET used = 0 WHERE instr(period, ?) > 0", (PART_MARK,))
+        connection.execute("DELETE FROM totals WHERE used = 0 AND instr(period, ?) > 0", (PART_MARK,))
         requests, amounts = 0, list[tuple[str, str, int]]()
         for process, open_requests in connection.execute("SELECT * FROM processes").fetchall():
             if process == self.process or not self._is_gone(process):

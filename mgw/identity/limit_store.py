@@ -78,6 +78,8 @@ class LimitStore:
     clock: IReactorTime
     connect: Callable[[str], Connection] = open_file
     """Opens the file."""
+    keeps_parts: bool = False
+    """Whether others are told of what is counted here: parts of totals are theirs."""
     is_up: bool = True
     """Whether what is counted is in the file when a request goes on."""
     _totals: WeakValueDictionary[tuple[str, str, bool, str], Total] = field(
@@ -105,8 +107,13 @@ class LimitStore:
     _reports: RateLimitedLog = field(init=False)
 
     def __post_init__(self) -> None:
-        self._file = LimitFile(self.path, self.connect)
+        self._file = LimitFile(self.path, self.connect, keeps_parts=self.keeps_parts)
         self._reports = RateLimitedLog(self.clock)
+
+    def start(self) -> None:
+        """Count in full what processes held that are gone, where there is a file."""
+        if not self._is_opened and os.path.exists(self.path):
+            self._begin_to_write()
 
     def find(self, row: Allowance, period: Period) -> Total:
         """Return the total of a period: 0 until the file was read."""

@@ -48,6 +48,10 @@ class SharedTallies(Protocol[T]):
         """
         ...
 
+    def begun_alone(self, permit: LocalPermit) -> None:
+        """Know that a request has begun, which was admitted here alone."""
+        ...
+
     def end(self, permit: LocalPermit, ticket: T | None, taken: Taken) -> Deferred[Warnings] | None:
         """Tell of the end of a request, and return its warnings, if there may be any; never fails.
 
@@ -150,4 +154,5 @@ class SharedCounts(Generic[T]):
         if isinstance(found, LimitReached):
             most = next(row.most for row in limits if (row.holder, row.limit) == (found.holder, found.limit))
             return replace(found, most=most)
+        self.tallies.begun_alone(found)
         return SharedPermit(found, None)

@@ -3,17 +3,15 @@
 What Redis admits is counted here too (:mod:`mgw.identity.shared_counts`): so when Redis returns after an
 outage, it learns what is under way here by then, and what was used meanwhile (:mod:`mgw.redis.host_totals`).
 
-A script that was sent on a connection that was lost may have been executed.  What begins is therefore
-counted among what a host holds, which it states anew under its next id; what ends has a number, and Redis
-remembers the last one of each id.
+A script that was sent on a connection that was lost may have been executed.  When Redis is back, this host
+says what it holds under its next id, and learns which of the last ends were counted, and in which buckets the
+last requests that began (:mod:`mgw.redis.unanswered`).  What was not counted is told again.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -24,35 +22,38 @@ from mgw.clients.limits import (
     Limits,
     RowState,
     Taken,
-    Unit,
     Warnings,
     share_of_limits,
     warnings_of,
 )
 from mgw.clients.local_counts import LocalCounts, LocalPermit, reached_of
-from mgw.clients.tally import CountingPlan, MinuteRow, PeriodRow
-from mgw.redis.host_totals import HostTotal, HostTotals, state_of_host
+from mgw.clients.window import Entry
+from mgw.redis.away_minutes import AwayMinutes
+from mgw.redis.host_parts import HostTotal, host_total
+from mgw.redis.host_totals import HostTotals, state_of_host
 from mgw.redis.limit_rows import (
     AskedRow,
-    Keys,
     RowChange,
     Ticket,
+    added_rows,
     describe,
     end_in_ms,
     flight_keys,
+    flights_at_end,
+    held_key,
     is_possible,
+    minutes_at_end,
     place_of,
     row_keys,
+    rows_to_ask,
     state_in_redis,
     width_of,
 )
 from mgw.redis.link import GIVEN_UP, RedisLink
 from mgw.redis.protocol import UNREADABLE, Argument, RedisError
-from mgw.redis.replies import Begun, Sums, TotalRow
-from mgw.redis.scripts import BEGIN, END, FLIGHT_MS, RESET, RETURN, STATE
-
-_MAX_AWAY_SECONDS: Final = 60.0
-"""What was used longer ago counts in no minute."""
+from mgw.redis.replies import Begun, Executed, Sums, TotalRow
+from mgw.redis.scripts import BEGIN, END, RESET, RETURN, STATE, TAKE_OVER
+from mgw.redis.unanswered import Question, ToldEnd, Unanswered
 
 
 @dataclass(slots=True, eq=False)
@@ -65,18 +66,21 @@ class RedisTallies:
     totals: HostTotals
     """Those that :attr:`local` has."""
     keeps_refusals: bool = False
-    _away: Counter[Keys] = field(default_factory=Counter)
-    """What was used in rows of a minute while Redis was away."""
-    _away_since: float = 0.0
-    _registered: set[HostTotal] = field(default_factory=set)
-    """The totals in which it may hold something under an id that it had before."""
-    _ids: list[str] = field(default_factory=list)
-    """These ids."""
-    _number: int = 0
+    _minutes: AwayMinutes = field(init=False)
+    """What was used in rows of a minute that Redis does not have."""
+    _unanswered: Unanswered = field(default_factory=Unanswered)
+    _alone: dict[LocalPermit, None] = field(default_factory=dict)
+    """The requests in progress that were admitted here alone, and that Redis does not know yet."""
+    _begun: int = 0
+    """The number of the last request that began in a bucket."""
+    _answered: list[int] = field(default_factory=list)
+    """The numbers of those whose answers have come since Redis was told of any."""
+    _ended: int = 0
     """That of the last end."""
-    _unsure: dict[str, list[tuple[int, list[RowChange]]]] = field(default_factory=dict)
-    """Ends that had no answer, by the ids under which they were told."""
     _has_recalled: bool = False
+
+    def __post_init__(self) -> None:
+        self._minutes = AwayMinutes(self.local.clock)
 
     @property
     def _totals_key(self) -> str:
@@ -99,45 +103,51 @@ class RedisTallies:
         link = self.link
         if not link.is_up:
             return None
-        rows = self._rows_of(self.local.plan(limits), held)
-        keys = [link.hosts_key, self._totals_key, *(key for row in rows for key in row.keys)]
+        plan, number = self.local.plan(limits), 0
+        rows = rows_to_ask(link.prefix, plan, held, self.local.clock() if plan.periods else 0.0)
+        answered = ""
+        if plan.counts_requests:
+            self._begun = number = self._begun + 1
+            answered, self._answered = ",".join(map(str, self._answered)), []
+        keys = [link.hosts_key, self._totals_key, self._begun_key(link.host)]
+        keys += [key for row in rows for key in row.keys]
         arguments = [argument for row in rows for argument in row.arguments()]
-        asked = link.run(BEGIN, keys, link.host, *arguments)
-        return asked.addCallbacks(self._on_begun, self._on_not_begun, (rows, link.host), {}, (rows,))
+        asked = link.run(BEGIN, keys, link.host, number, answered, *arguments)
+        question = Question(link.host, number, rows)
+        return asked.addCallbacks(self._on_begun, self._on_not_begun, (question,), {}, (question,))
+
+    def begun_alone(self, permit: LocalPermit) -> None:
+        """Remember a request until Redis knows of it."""
+        if permit.plan.minutes or permit.plan.periods:
+            self._alone[permit] = None
+        self._count_alone(permit, 1)
+        if self.link.is_up:  # it is back meanwhile
+            self._push()
 
     def end(self, permit: LocalPermit, ticket: Ticket | None, taken: Taken) -> Deferred[Warnings] | None:
         """Tell of the end, or remember what it came to until Redis is back."""
-        plan = permit.plan
-        changes = self._minutes(permit, ticket, taken)
+        plan, prefix = permit.plan, self.link.prefix
+        changes = minutes_at_end(prefix, permit, ticket, taken)
+        if permit in self._alone:
+            self._forget_alone(permit, taken)
         totals = permit.totals if ticket is None else ticket.totals
-        for row, total in zip(plan.periods, totals, strict=True):
-            assert isinstance(total, HostTotal), "they are those of this host"
+        for row, total in zip(plan.periods, map(host_total, totals), strict=True):
             held = row.amount_of(permit.held) if row.holds else 0
-            self.totals.held[total] -= held
-            if ticket is None and held:
-                self.totals.release(total, held)
-            keys = row_keys(self.link.prefix, row.allowance, total.period)
+            if held:
+                self.totals.drop(total, held)
+            keys = row_keys(prefix, row.allowance, total.period)
             amount = row.amount_of(taken)
             changes.append(RowChange(keys, "total", amount, held, "", total, row.allowance, row.shares))
         if not self.link.is_up:
-            self._remember(changes)
+            self._remember(changes, self.local.clock())
             return None
-        return self._tell([*self._flights(plan), *changes])
+        return self._tell([*flights_at_end(prefix, plan), *changes])
 
     def add(self, permit: LocalPermit, taken: Taken) -> None:
         """Tell of a request that Redis has never counted, or remember it likewise."""
-        changes = list[RowChange]()
-        for row in permit.plan.minutes:
-            keys = row_keys(self.link.prefix, row.allowance, None)
-            amount, width = row.amount_of(taken), width_of(row)
-            changes.append(RowChange(keys, "added", amount, shares=row.shares, size=width))
-        for period_row, total in zip(permit.plan.periods, permit.totals, strict=True):
-            assert isinstance(total, HostTotal), "they are those of this host"
-            keys = row_keys(self.link.prefix, period_row.allowance, total.period)
-            changes.append(RowChange(keys, "total", period_row.amount_of(taken), 0, "", total))
-        changes = [change for change in changes if change.amount]
+        changes = [change for change in added_rows(self.link.prefix, permit, taken) if change.amount]
         if not self.link.is_up:
-            self._remember(changes)
+            self._remember(changes, self.local.clock())
         elif changes:
             _ = self._tell(changes)
 
@@ -170,7 +180,8 @@ class RedisTallies:
         totals = self.local.totals_of(holder, limit)
         keys = [row_keys(self.link.prefix, total.row, total.period)[0] for total in totals]
         about = [argument for total in totals for argument in (end_in_ms(total.period), describe(total))]
-        arguments = [holder, limit or "", amount, *about]
+        begins = f"{self.link.prefix}{holder}:"
+        arguments = [holder, limit or "", amount, begins, *about]
 
         def on_failure(failure: Failure) -> bool:
             failure.trap(RedisError)
@@ -181,94 +192,60 @@ class RedisTallies:
 
     def went_down(self) -> None:
         """Redis is away from now on."""
-        self._away_since = self.local.clock()
-        self._ids.append(self.link.host)
-        self._registered.update(self.totals.held)
+        self._unanswered.lose(self.link.host, self.totals.holding, self.kept_keys())
+        self._answered.clear()
+        self.totals.parts.send_again()
 
     def came_up(self) -> None:
-        """Say what is under way here, and what was used meanwhile."""
-        for tally in self.local.tallies:
-            self._register(flight_keys(self.link.prefix, tally.holder)[0], tally.in_flight)
-        for keys, held in self._minutes_held():
-            self._register(f"{keys[1]}:held", held)
-        away, self._away = self._away, Counter()
-        if away and self.local.clock() - self._away_since < _MAX_AWAY_SECONDS:
-            _ = self._tell([RowChange(keys, "minute", amount) for keys, amount in away.items()])
+        """Say what is under way here, and what was used meanwhile, before anything else can begin."""
         self._return()
-        self._push()  # before anything else can begin; what is unsure follows with the answer
+        self._push()
 
     def kept_keys(self) -> Iterator[str]:
         """Yield the keys of what is under way here."""
+        for key, _ in self._under_way():
+            yield key
+
+    def _under_way(self) -> Iterator[tuple[str, int]]:
+        """Yield how many requests are under way, and what they hold in rows of a minute."""
+        prefix = self.link.prefix
         for tally in self.local.tallies:
             if tally.in_flight:
-                yield flight_keys(self.link.prefix, tally.holder)[0]
-        for keys, held in self._minutes_held():
-            if held:
-                yield f"{keys[1]}:held"
+                yield flight_keys(prefix, tally.holder)[0], tally.in_flight
+                for row, held in tally.minutes_held():
+                    if held:
+                        yield held_key(row_keys(prefix, row, None)), held
 
     # What begins
 
-    def _rows_of(self, plan: CountingPlan, held: Taken) -> list[AskedRow]:
-        """Return all rows that Redis counts: what each holder has in flight is one, limited or not."""
-        rows, counted = list[AskedRow](), set[str]()
-        for flight in plan.flights:
-            if flight.allowance.refuses:
-                holder = flight.allowance.holder
-                one = int(holder not in counted)
-                rows.append(
-                    AskedRow(
-                        flight_keys(self.link.prefix, holder), "none", flight.most, one, 0, flight.allowance
-                    )
-                )
-                counted.add(holder)
-        for tally in plan.tallies:
-            if tally.holder not in counted:
-                rows.append(AskedRow(flight_keys(self.link.prefix, tally.holder), "none", 0, 1, 0))
-        rows += [self._minute(row, held) for row in plan.minutes]
-        now = self.local.clock() if plan.periods else 0.0
-        return rows + [self._period(row, held, now) for row in plan.periods]
-
-    def _minute(self, row: MinuteRow, held: Taken) -> AskedRow:
-        kind = "reserved" if row.is_reserved else "minute"
-        amount = row.amount_of(held) if row.is_request or row.is_reserved else 0
-        keys, most = row_keys(self.link.prefix, row.allowance, None), row.most if row.refuses else 0
-        return AskedRow(keys, kind, most, amount, width_of(row), row.allowance, None, row.shares)
-
-    def _period(self, row: PeriodRow, held: Taken, now: float) -> AskedRow:
-        total = row.window.current(now)
-        assert isinstance(total, HostTotal), "they are those of this host"
-        amount = row.amount_of(held) if row.holds else 0
-        keys = row_keys(self.link.prefix, row.allowance, total.period)
-        kind = "total" if row.allowance.limit.unit is Unit.REQUEST else "budget"
-        return AskedRow(keys, kind, row.most or 0, amount, end_in_ms(total.period), row.allowance, total)
-
-    def _on_begun(self, answer: Begun, rows: Sequence[AskedRow], host: str) -> Ticket | LimitReached | None:
-        if not self.link.is_up or self.link.host != host:
-            self._on_left(rows)
+    def _on_begun(self, answer: Begun, question: Question) -> Ticket | LimitReached | None:
+        rows = question.rows
+        if not self.link.is_up or self.link.host != question.host:
+            self._unanswered.add_question(question)
             return None  # this host has left meanwhile, and what it had there with it
         totals = [(row, row.total) for row in rows if row.total is not None]
         if answer.admitted >= 0 and len(answer.sums) == len(totals):
+            if question.number and answer.admitted:
+                self._answered.append(question.number)
             for (_, total), sums in zip(totals, answer.sums, strict=True):
                 self.totals.learn(total, sums)
             if answer.admitted and len(answer.buckets) == len(rows):
                 for row, total in totals:
-                    self.totals.held[total] += row.held
+                    if row.held:
+                        self.totals.hold(total, row.held)
                 pairs = zip(rows, answer.buckets, strict=True)
                 buckets = tuple([bucket for row, bucket in pairs if row.kind in ("minute", "reserved")])
                 return Ticket(buckets, tuple([total for _, total in totals]))
             asked = rows[answer.row] if answer.row < len(rows) else None
             if not answer.admitted and asked is not None and asked.most and is_possible(answer, asked):
                 return self._reached(asked, answer.milliseconds / 1000)
+        self._unanswered.add_question(question)
         self.link.fault(GIVEN_UP if answer.admitted < 0 else UNREADABLE)
         return None
 
-    def _on_not_begun(self, failure: Failure, rows: Sequence[AskedRow]) -> None:
+    def _on_not_begun(self, failure: Failure, question: Question) -> None:
         failure.trap(RedisError)
-        self._on_left(rows)
-
-    def _on_left(self, rows: Sequence[AskedRow]) -> None:
-        """Redis may have counted what nobody here knows of: it is taken back when Redis is there."""
-        self._registered.update(row.total for row in rows if row.total is not None)
+        self._unanswered.add_question(question)
 
     def _reached(self, asked: AskedRow, seconds: float) -> LimitReached:
         row = asked.row
@@ -277,169 +254,141 @@ class RedisTallies:
             return reached_of(row, asked.total, self.local.clock(), asked.total.known.used)
         return LimitReached(row.holder, row.limit, asked.most, seconds)
 
+    def _count_alone(self, permit: LocalPermit, sign: int) -> None:
+        """Remember that a request has begun here alone, or that it never counted."""
+        for row, entry in zip(permit.plan.minutes, permit.entries, strict=True):
+            if row.is_request and isinstance(entry, Entry):
+                keys = row_keys(self.link.prefix, row.allowance, None)
+                self._minutes.add(keys, width_of(row), sign, entry.began)
+
+    def _forget_alone(self, permit: LocalPermit, taken: Taken) -> None:
+        """Know the end of a request that Redis has never heard of."""
+        del self._alone[permit]
+        if not taken.requests:
+            self._count_alone(permit, -1)
+        self._release(permit)
+
+    def _release(self, permit: LocalPermit) -> None:
+        pairs = zip(permit.plan.periods, permit.totals, strict=True)
+        self.totals.release(
+            [(host_total(total), row.amount_of(permit.held)) for row, total in pairs if row.holds]
+        )
+
     # What ends
-
-    def _minutes(self, permit: LocalPermit, ticket: Ticket | None, taken: Taken) -> list[RowChange]:
-        """Return what the end of a request adds to its rows of a minute."""
-        changes = []
-        for place, row in enumerate(permit.plan.minutes):
-            keys = row_keys(self.link.prefix, row.allowance, None)
-            amount, held, bucket = row.amount_of(taken), row.amount_of(permit.held), ""
-            if row.is_request:  # it counts when it begins, or not at all
-                bucket = "" if ticket is None else ticket.buckets[place]
-                amount, held = 0 if ticket is None else amount - held, 0
-            elif not row.is_reserved:
-                held = 0
-            if amount or held or row.shares:
-                change = RowChange(keys, "minute", amount, held, bucket, None, row.allowance, row.shares)
-                changes.append(change)
-        return changes
-
-    def _flights(self, plan: CountingPlan) -> list[RowChange]:
-        """Return what the end of a request says of what is in flight: first what may be warned of."""
-        prefix, changes = self.link.prefix, list[RowChange]()
-        for flight in plan.flights:
-            if flight.shares:
-                keys = flight_keys(prefix, flight.allowance.holder)
-                changes.append(RowChange(keys, "warn", 0, 0, "", None, flight.allowance, flight.shares))
-        changes += [RowChange(flight_keys(prefix, tally.holder), "none", -1) for tally in plan.tallies]
-        return changes
 
     def _tell(self, changes: list[RowChange]) -> Deferred[Warnings]:
         link = self.link
-        self._number += 1
-        keys = [link.hosts_key, self._totals_key, self._number_key(link.host)]
+        self._ended += 1
+        keys = [link.hosts_key, self._totals_key, self._end_key(link.host)]
         keys += [key for change in changes for key in change.keys]
         arguments = [argument for change in changes for argument in change.arguments()]
-        told = self._number, changes
-        asked = link.run(END, keys, link.host, self._number, *arguments)
-        return asked.addCallbacks(self._on_ended, self._on_lost, (told, link.host), {}, (told, link.host))
+        told = ToldEnd(link.host, self._ended, changes)
+        asked = link.run(END, keys, link.host, self._ended, *arguments)
+        return asked.addCallbacks(self._on_ended, self._on_lost, (told,), {}, (told,))
 
-    def _on_ended(
-        self,
-        sums: tuple[Sums, ...] | None,
-        told: tuple[int, list[RowChange]],
-        host: str,
-    ) -> Warnings:
-        _, changes = told
-        looked = [change for change in changes if change.total is not None or change.warned is not None]
+    def _on_ended(self, sums: tuple[Sums, ...] | None, told: ToldEnd) -> Warnings:
+        looked = [change for change in told.changes if change.total is not None or change.warned is not None]
         looked = [change for change in looked if change.total is not None or change.shares]
         if sums is None or len(sums) != len(looked):
-            self._on_unsure(told, host)
+            self._unanswered.add_end(told, self.local.clock())
             self.link.fault(GIVEN_UP if sums is None else UNREADABLE)
             return ()
         warnings = Warnings()
         for change, found in zip(looked, sums, strict=True):
             total, row = change.total, change.warned
             if total is not None:
-                if change.is_kept:
-                    self.totals.forget(total, change.amount)
                 self.totals.learn(total, found)
-                self.totals.drop(total)
             if row is not None and found.warned > found.warned_before:
                 warnings += warnings_of(row, change.shares, found.warned_before, found.warned)
         return warnings
 
-    def _on_lost(self, failure: Failure, told: tuple[int, list[RowChange]], host: str) -> Warnings:
-        """Count what Redis may not have counted."""
+    def _on_lost(self, failure: Failure, told: ToldEnd) -> Warnings:
+        """See when Redis is back whether it has counted that."""
         failure.trap(RedisError)
-        self._on_unsure(told, host)
-        for change in told[1]:
-            if change.total is not None and not change.is_kept:
+        self._unanswered.add_end(told, self.local.clock())
+        for change in told.changes:
+            if change.total is not None:
                 change.total.away += max(0, change.amount - change.held)
         return ()
 
-    def _on_unsure(self, told: tuple[int, list[RowChange]], host: str) -> None:
-        """See when Redis is back whether it has counted an end; until then it may hold what that has left."""
-        self._unsure.setdefault(host, []).append(told)
-        self._registered.update(change.total for change in told[1] if change.total is not None)
-
-    def _remember(self, changes: Sequence[RowChange]) -> None:
+    def _remember(self, changes: Sequence[RowChange], at: float) -> None:
+        """Keep what Redis does not have."""
         for change in changes:
             if change.total is None:
-                self._away[change.keys] += max(0, change.amount)
+                if change.amount < 0 and change.bucket:
+                    self._unanswered.taken_back.append(change)
+                else:
+                    self._minutes.add_again(change, at)
             elif change.amount:
-                self.totals.remember(change.total, change.amount)
+                self.totals.parts.remember(change.total, change.amount)
 
     # What Redis is told when it is back
 
-    def _register(self, key: str, count: int) -> None:
-        """Say how many are under way here, under an id that is new to Redis."""
-        for host in self._ids:
-            self.link.tell("HDEL", key, host)
-        if count:
-            self.link.tell("HSET", key, self.link.host, count)
-            self.link.tell("PEXPIRE", key, FLIGHT_MS)
-
     def _return(self) -> None:
-        """Say what this host holds, and learn which of the last ends were counted."""
-        link, ids = self.link, self._ids[-100:]
-        totals = list({*self._registered, *self.totals.held})
-        keys = [link.hosts_key, self._totals_key, *map(self._number_key, ids)]
-        keys += [row_keys(self.link.prefix, total.row, total.period)[0] for total in totals]
-        arguments = list[Argument]([link.host, len(ids), *ids])
+        """Say what this host holds, and learn what of the last requests was counted."""
+        link, ids = self.link, self._unanswered.recent_ids()
+        totals = list(self._unanswered.totals | self.totals.holding)
+        flights = dict.fromkeys(self._unanswered.keys, 0) | dict(self._under_way())
+        keys = [link.hosts_key, self._totals_key]
+        keys += [key for host in ids for key in (self._end_key(host), self._begun_key(host))]
+        keys += [row_keys(link.prefix, total.row, total.period)[0] for total in totals] + list(flights)
+        arguments = list[Argument]([link.host, len(ids), len(totals), *ids])
         for total in totals:
-            arguments += [max(0, self.totals.held[total]), end_in_ms(total.period), describe(total)]
-        asked = link.run(RETURN, keys, *arguments)
+            arguments += [total.here, total.requests, end_in_ms(total.period), describe(total)]
+        asked = link.run(RETURN, keys, *arguments, *flights.values())
         _ = asked.addCallbacks(self._on_returned, _trap, (ids,))
 
-    def _on_returned(self, numbers: list[int], ids: list[str]) -> None:
-        if len(numbers) != len(ids):
+    def _on_returned(self, executed: list[Executed], ids: list[str]) -> None:
+        if len(executed) != len(ids):
             self.link.fault(UNREADABLE)
             return
-        for host, last in zip(ids, numbers, strict=True):
-            for number, changes in self._unsure.pop(host, []):
-                self._resolve(changes, is_counted=number <= last)
-        self._unsure.clear()
-        del self._ids[:]
-        self.totals.held = +self.totals.held
-        self._registered = set()
-        if self._has_recalled:
-            self._push()
-            return
-        self._has_recalled = True
-        kept = self.totals.file.state([], self.local.clock())
-        if isinstance(kept, Deferred):
-            _ = kept.addCallback(self._on_kept)
-        else:
-            self._push()
+        for at, changes in self._unanswered.resolve(dict(zip(ids, executed, strict=True))):
+            self._remember(changes, at)
+        alone, self._alone = self._alone, {}
+        for permit in alone:
+            self._release(permit)
+        self._push()
+        if not self._has_recalled:
+            self._has_recalled = True
+            kept = self.totals.file.state([], self.local.clock())
+            if isinstance(kept, Deferred):
+                _ = kept.addCallback(self._on_kept)
 
     def _on_kept(self, rows: list[RowState]) -> None:
-        self.totals.recall(rows)
-        if self.link.is_up:
-            self._push()
-
-    def _resolve(self, changes: Sequence[RowChange], *, is_counted: bool) -> None:
-        """Know whether the end of a request was counted whose answer was lost."""
-        for change in changes:
-            total = change.total
-            if total is None or not change.amount:
-                continue
-            if not is_counted and change.is_kept:
-                self.totals.keep(total, change.amount)
-            elif not is_counted:
-                self.totals.remember(total, change.amount)
-            elif change.is_kept:
-                self.totals.forget(total, change.amount)
+        self.totals.parts.recall(rows, self.totals.find, self._push)
 
     def _push(self) -> None:
-        """Add what was used while Redis was away."""
-        changes = list[RowChange]()
-        for total, amount in self.totals.send().items():
-            if amount:
-                keys = row_keys(self.link.prefix, total.row, total.period)
-                changes.append(RowChange(keys, "total", amount, 0, "", total, is_kept=True))
+        """Add what was used while Redis was away, as far as it was not sent."""
+        link = self.link
+        if not link.is_up:
+            return
+        for name, part in self.totals.parts.send():
+            keys = [row_keys(link.prefix, total.row, total.period)[0] for total in part]
+            arguments = list[Argument]([link.host])
+            for total, used in part.items():
+                sums = total.known
+                arguments += [used, end_in_ms(total.period), sums.resets, sums.used, describe(total)]
+            key = f"{link.prefix}part:{name}"
+            asked = link.run(TAKE_OVER, [link.hosts_key, self._totals_key, key, *keys], *arguments)
+            _ = asked.addCallbacks(self._on_taken_over, _trap, (name, list(part)))
+        taken_back, self._unanswered.taken_back = self._unanswered.taken_back, []
+        changes = [*taken_back, *self._minutes.take()]
         if changes:
             _ = self._tell(changes)
 
-    def _minutes_held(self) -> Iterator[tuple[Keys, int]]:
-        """Yield what requests of this host hold in rows of a minute."""
-        for tally in self.local.tallies:
-            for row, held in tally.minutes_held():
-                yield row_keys(self.link.prefix, row, None), held
+    def _on_taken_over(self, sums: tuple[Sums, ...] | None, name: str, totals: Sequence[HostTotal]) -> None:
+        if sums is None or len(sums) != len(totals):
+            self.link.fault(GIVEN_UP if sums is None else UNREADABLE)
+            return
+        self.totals.parts.forget(name)
+        for total, found in zip(totals, sums, strict=True):
+            self.totals.learn(total, found)
 
-    def _number_key(self, host: str) -> str:
+    def _end_key(self, host: str) -> str:
         return f"{self.link.prefix}last-end:{host}"
+
+    def _begun_key(self, host: str) -> str:
+        return f"{self.link.prefix}begun:{host}"
 
 
 def _trap(failure: Failure) -> None:

@@ -8,10 +8,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mgw.clients.calendar_window import Total, end_of
-from mgw.clients.limits import LIMITS_BY_NAME, Allowance, RowState, Shares
+from mgw.clients.limits import LIMITS_BY_NAME, Allowance, RowState, Shares, Taken, Unit
+from mgw.clients.local_counts import LocalPermit
 from mgw.clients.period import Period
-from mgw.clients.tally import MinuteRow
-from mgw.redis.host_totals import HostTotal
+from mgw.clients.tally import CountingPlan, MinuteRow, PeriodRow
+from mgw.redis.host_parts import HostTotal, host_total
 from mgw.redis.protocol import Argument
 from mgw.redis.replies import MAX_NUMBER, MAX_WAIT_MS, Begun, Sums, TotalRow
 from mgw.redis.scripts import COARSE_MS, FINE_LIMIT, FINE_MS
@@ -68,8 +69,8 @@ class RowChange(Struct, frozen=True):
     shares: Shares = ()
     size: int = COARSE_MS
     """The width of a bucket."""
-    is_kept: bool = False
-    """Whether it stands in this host's own store until Redis has it."""
+    used: tuple[tuple[int, int], ...] = ()
+    """Of what was used a while ago, when and how much."""
 
     def arguments(self) -> list[Argument]:
         """Return what the script gets for it."""
@@ -97,6 +98,82 @@ def row_keys(prefix: str, row: Allowance, period: Period | None) -> Keys:
         return f"{name}:order", f"{name}:amounts"
     name = f"{prefix}{row.holder}:{limit.name}{kind}:{period.name}"
     return name, name
+
+
+def held_key(keys: Keys) -> str:
+    """Return the key of what requests hold in a row of a minute, by the keys of the row."""
+    return f"{keys[1]}:held"
+
+
+def rows_to_ask(prefix: str, plan: CountingPlan, held: Taken, now: float) -> list[AskedRow]:
+    """Return all rows that Redis counts: what each holder has in flight is one, limited or not."""
+    rows, counted = list[AskedRow](), set[str]()
+    for flight in plan.flights:
+        if flight.allowance.refuses:
+            holder = flight.allowance.holder
+            one = int(holder not in counted)
+            keys = flight_keys(prefix, holder)
+            rows.append(AskedRow(keys, "none", flight.most, one, 0, flight.allowance))
+            counted.add(holder)
+    for tally in plan.tallies:
+        if tally.holder not in counted:
+            rows.append(AskedRow(flight_keys(prefix, tally.holder), "none", 0, 1, 0))
+    rows += [_ask_for_minute(prefix, row, held) for row in plan.minutes]
+    return rows + [_ask_for_period(prefix, row, held, now) for row in plan.periods]
+
+
+def _ask_for_minute(prefix: str, row: MinuteRow, held: Taken) -> AskedRow:
+    kind = "reserved" if row.is_reserved else "minute"
+    amount = row.amount_of(held) if row.is_request or row.is_reserved else 0
+    keys, most = row_keys(prefix, row.allowance, None), row.most if row.refuses else 0
+    return AskedRow(keys, kind, most, amount, width_of(row), row.allowance, None, row.shares)
+
+
+def _ask_for_period(prefix: str, row: PeriodRow, held: Taken, now: float) -> AskedRow:
+    total = host_total(row.window.current(now))
+    amount = row.amount_of(held) if row.holds else 0
+    keys = row_keys(prefix, row.allowance, total.period)
+    kind = "total" if row.allowance.limit.unit is Unit.REQUEST else "budget"
+    return AskedRow(keys, kind, row.most or 0, amount, end_in_ms(total.period), row.allowance, total)
+
+
+def minutes_at_end(prefix: str, permit: LocalPermit, ticket: Ticket | None, taken: Taken) -> list[RowChange]:
+    """Return what the end of a request adds to its rows of a minute."""
+    changes = []
+    for place, row in enumerate(permit.plan.minutes):
+        keys = row_keys(prefix, row.allowance, None)
+        amount, held, bucket = row.amount_of(taken), row.amount_of(permit.held), ""
+        if row.is_request:  # it counts when it begins, or not at all
+            bucket = "" if ticket is None else ticket.buckets[place]
+            amount, held = 0 if ticket is None else amount - held, 0
+        elif not row.is_reserved:
+            held = 0
+        if amount or held or row.shares:
+            changes.append(RowChange(keys, "minute", amount, held, bucket, None, row.allowance, row.shares))
+    return changes
+
+
+def flights_at_end(prefix: str, plan: CountingPlan) -> list[RowChange]:
+    """Return what the end of a request says of what is in flight: first what may be warned of."""
+    changes = list[RowChange]()
+    for flight in plan.flights:
+        if flight.shares:
+            keys = flight_keys(prefix, flight.allowance.holder)
+            changes.append(RowChange(keys, "warn", 0, 0, "", None, flight.allowance, flight.shares))
+    return changes + [RowChange(flight_keys(prefix, tally.holder), "none", -1) for tally in plan.tallies]
+
+
+def added_rows(prefix: str, permit: LocalPermit, taken: Taken) -> list[RowChange]:
+    """Return what a request adds that Redis has never counted."""
+    changes = list[RowChange]()
+    for row in permit.plan.minutes:
+        keys, amount = row_keys(prefix, row.allowance, None), row.amount_of(taken)
+        changes.append(RowChange(keys, "added", amount, shares=row.shares, size=width_of(row)))
+    for period_row, total in zip(permit.plan.periods, permit.totals, strict=True):
+        keys = row_keys(prefix, period_row.allowance, total.period)
+        amount = period_row.amount_of(taken)
+        changes.append(RowChange(keys, "total", amount, 0, "", host_total(total)))
+    return changes
 
 
 def place_of(total: Total) -> tuple[str, str, bool, str]:

@@ -34,6 +34,7 @@ _ARRAYS: Final = frozenset(b"*~>")
 _MAP: Final = ord("%")
 _LENGTH: Final = re.compile(rb"-1|[0-9]{1,9}")
 _BUCKET: Final = re.compile(rb"[0-9]{0,20}")
+_BUCKETS: Final = re.compile(rb"[0-9 ]*")
 _NUMBER: Final = re.compile(rb"[0-9]{1,15}")
 
 
@@ -136,6 +137,8 @@ class Sums(Struct, frozen=True, array_like=True):
     resets: int
     lost: int = 0
     """What hosts held that are gone, which counts in full from now on."""
+    requests: int = 0
+    """How many requests held that."""
     warned_before: int = 0
     """The largest share that was warned of before this request."""
     warned: int = 0
@@ -155,6 +158,15 @@ class Begun(Struct, frozen=True):
     """The bucket in which each row has counted it; empty: in none."""
     sums: tuple[Sums, ...] = ()
     """Those of its totals."""
+
+
+class Executed(Struct, frozen=True):
+    """What Redis has executed for an id."""
+
+    last_end: int
+    """The number of the last end."""
+    begun: Mapping[int, tuple[str, ...]]
+    """The buckets of each beginning that it was not said to be known, by its number."""
 
 
 class TotalRow(Struct, frozen=True):
@@ -218,7 +230,7 @@ def read_begun(reply: Any) -> Begun:
     if admitted == 0:
         _must(0 < milliseconds <= MAX_NUMBER)
     names = tuple([bucket.decode("ascii") for bucket in buckets])
-    return Begun(admitted, row, milliseconds, names, _sums(sums, 4))
+    return Begun(admitted, row, milliseconds, names, _sums(sums, 5))
 
 
 def read_ended(reply: Any) -> tuple[Sums, ...] | None:
@@ -226,13 +238,24 @@ def read_ended(reply: Any) -> tuple[Sums, ...] | None:
     if reply == []:
         return None
     _must(isinstance(reply, list) and len(reply) == 2 and reply[0] == 1)
-    return _sums(reply[1], 6)
+    return _sums(reply[1], 7)
 
 
-def read_executed(reply: Any) -> list[int]:
-    """Return the number of the last end that Redis has counted for each of some ids."""
-    _must(isinstance(reply, list) and all(type(number) is int and number >= 0 for number in reply))
-    return list(reply)
+def read_executed(reply: Any) -> list[Executed]:
+    """Return what Redis has executed for each of some ids."""
+    _must(isinstance(reply, list))
+    found = []
+    for entry in reply:
+        _must(isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int and entry[0] >= 0)
+        last, begun = entry
+        _must(isinstance(begun, list) and len(begun) % 2 == 0)
+        pairs = list(zip(begun[::2], begun[1::2], strict=True))
+        for number, buckets in pairs:
+            _must(isinstance(number, bytes) and _NUMBER.fullmatch(number) is not None)
+            _must(isinstance(buckets, bytes) and _BUCKETS.fullmatch(buckets) is not None)
+        names = {int(number): tuple(buckets.decode("ascii").split(" ")) for number, buckets in pairs}
+        found.append(Executed(last, names))
+    return found
 
 
 def read_state(reply: Any) -> list[TotalRow]:
@@ -253,8 +276,9 @@ def _sums(reply: Any, size: int) -> tuple[Sums, ...]:
     _must(isinstance(reply, list))
     for sums in reply:
         _must(isinstance(sums, list) and len(sums) == size)
-        _must(all(type(number) is int and abs(number) <= MAX_NUMBER for number in sums))
-    return tuple([Sums(*sums) for sums in reply])
+        _must(all(type(number) is int and number >= -MAX_NUMBER for number in sums))
+        _must(all(number <= MAX_NUMBER for number in sums[2:]))
+    return tuple([Sums(min(used, MAX_NUMBER), min(held, MAX_NUMBER), *more) for used, held, *more in reply])
 
 
 def read_cooldowns(reply: Any) -> list[tuple[bytes, int]]:

@@ -13,9 +13,14 @@ never too short.  What requests hold in it stands in another hash, by hosts.  Wh
 A total of a period is a hash: ``u`` what is used, ``h:HOST`` what the requests of a host hold, ``n`` how
 often it was reset, ``w`` the share that was warned of, ``m`` what the row allows, ``d`` what it is.  It is
 there for 40 days after its period.  Sums are 64-bit integers, compared below 2^53, where Lua's numbers are
-exact.  What a host held that is not alive counts as used, and is remembered as ``f:HOST``: should that host
-return under another id, it is taken back, which raises ``n``.  Hosts send the highest ``n`` and ``u`` that
-they have seen, so that a Redis that has lost its memory goes on from there.
+exact.  ``c:HOST`` is how many requests hold that.  What a host held that is not alive counts as used, and is
+remembered as ``f:HOST``: should that host return under another id, it is taken back, which raises ``n``.
+Hosts send the highest ``n`` and ``u`` that they have seen, so that a Redis that has lost its memory goes on
+from there.
+
+A script may be executed though its answer is lost.  What a host holds it states anew when it is back.  What
+is added has a number: Redis keeps that of the last end, and the buckets of what began and was not said to be
+known.  What a host has counted alone, and may send again in its next life, has a name.
 
 Sources: the command reference of Redis, "Scripting with Lua".
 """
@@ -26,6 +31,7 @@ from collections.abc import Callable
 from hashlib import sha1
 from typing import Any, Final, Generic, TypeVar
 
+from mgw.redis.lua import COMMON
 from mgw.redis.replies import (
     read_beat,
     read_begun,
@@ -47,145 +53,6 @@ FINE_LIMIT: Final = 6000
 FLIGHT_MS: Final = 60_000
 """How long a hash of what is under way is kept, unless a host with something in it says that it lives."""
 
-_COMMON: Final = """
-local function now_ms()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local function is_alive(hosts, host, now)
-  local until_ms = redis.call('ZSCORE', hosts, host)
-  return until_ms and tonumber(until_ms) > now
-end
-local function expire(list, hash, now)
-  local newest = redis.call('LINDEX', list, -1)
-  if newest and tonumber(newest) > now + 60000 then
-    redis.call('DEL', list, hash)
-    return
-  end
-  while true do
-    local oldest = redis.call('LINDEX', list, 0)
-    if not oldest or tonumber(oldest) + 60000 > now then return end
-    redis.call('LPOP', list)
-    local amount = redis.call('HGET', hash, oldest)
-    if amount then
-      redis.call('HDEL', hash, oldest)
-      redis.call('HINCRBY', hash, 't', -amount)
-    end
-  end
-end
-local function wait(list, hash, limit, held, now)
-  expire(list, hash, now)
-  local excess = tonumber(redis.call('HGET', hash, 't') or 0) + held - limit
-  if excess < 0 then return 0 end
-  local first = 0
-  while true do
-    local ends = redis.call('LRANGE', list, first, first + 99)
-    if #ends == 0 then return 1000 end
-    for _, e in ipairs(ends) do
-      excess = excess - tonumber(redis.call('HGET', hash, e) or 0)
-      if excess < 0 then return tonumber(e) + 60000 - now end
-    end
-    first = first + 100
-  end
-end
-local function add(list, hash, width, amount, now)
-  expire(list, hash, now)
-  local e = (math.floor(now / width) + 1) * width
-  local newest = redis.call('LINDEX', list, -1)
-  if newest and tonumber(newest) >= e then
-    e = tonumber(newest)
-  else
-    redis.call('RPUSH', list, string.format('%.0f', e))
-  end
-  e = string.format('%.0f', e)
-  redis.call('HINCRBY', hash, e, amount)
-  redis.call('HINCRBY', hash, 't', amount)
-  redis.call('PEXPIRE', list, 61000)
-  redis.call('PEXPIRE', hash, 61000)
-  return e
-end
-local function fields_of(key)
-  local flat, found = redis.call('HGETALL', key), {}
-  for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1] end
-  return found
-end
-local function share_of(shares, amount)
-  local reached = 0
-  for share, least in string.gmatch(shares, '(%d+):(%d+)') do
-    if amount >= tonumber(least) then reached = math.max(reached, tonumber(share)) end
-  end
-  return reached
-end
-local function minute_share(list, hash, shares, now)
-  expire(list, hash, now)
-  return share_of(shares, tonumber(redis.call('HGET', hash, 't') or 0))
-end
-local function fall(list, hash, shares, now)
-  local warned = tonumber(redis.call('HGET', hash, 'w') or 0)
-  local reached = minute_share(list, hash, shares, now)
-  if reached < warned then redis.call('HSET', hash, 'w', reached) end
-end
-local function find_total(hosts, key, resets, used, now, only_looks)
-  local found = fields_of(key)
-  local total = {u = tonumber(found.u or 0), n = tonumber(found.n or 0), w = tonumber(found.w or 0), h = 0}
-  total.lost = 0
-  if resets > total.n or (resets == total.n and used > total.u) then
-    total.u, total.n = used, resets
-    redis.call('HSET', key, 'u', string.format('%.0f', used), 'n', resets)
-  end
-  for name, amount in pairs(found) do
-    if string.sub(name, 1, 2) == 'h:' then
-      local host = string.sub(name, 3)
-      if is_alive(hosts, host, now) then
-        total.h = total.h + tonumber(amount)
-      elseif only_looks then
-        total.u = total.u + tonumber(amount)
-      else
-        redis.call('HDEL', key, name)
-        if tonumber(amount) > 0 then
-          total.u = redis.call('HINCRBY', key, 'u', amount)
-          total.lost = total.lost + tonumber(amount)
-          redis.call('HSET', key, 'f:' .. host, amount)
-        end
-      end
-    end
-  end
-  return total
-end
-local function keep_total(index, key, ends, about, now)
-  if redis.call('HSETNX', key, 'd', about) == 1 then
-    redis.call('ZADD', index, string.format('%.0f', ends), key)
-  end
-  if ends < 9007199254740992 then
-    redis.call('PEXPIRE', key, string.format('%.0f', math.max(0, ends - now) + 3456000000))
-  end
-end
-local function minute_held(hosts, list, hash, now)
-  local key, total = hash .. ':held', 0
-  for host, amount in pairs(fields_of(key)) do
-    if is_alive(hosts, host, now) then
-      total = total + tonumber(amount)
-    else
-      redis.call('HDEL', key, host)
-      if tonumber(amount) > 0 then add(list, hash, 100, amount, now) end
-    end
-  end
-  return total
-end
-local function under_way(hosts, hash, now)
-  local total = 0
-  local fields = redis.call('HGETALL', hash)
-  for i = 1, #fields, 2 do
-    if is_alive(hosts, fields[i], now) then
-      total = total + tonumber(fields[i + 1])
-    else
-      redis.call('HDEL', hash, fields[i])
-    end
-  end
-  return total
-end
-"""
-
 _HEARTBEAT: Final = """
 local now = now_ms()
 if ARGV[2] ~= 'new' and not is_alive(KEYS[1], ARGV[1], now) then return {0, 0} end
@@ -200,7 +67,7 @@ return {1, redis.call('ZCARD', KEYS[1])}
 _BEGIN: Final = """
 local now = now_ms()
 if not is_alive(KEYS[1], ARGV[1], now) then return {-1, 0, 0, {}, {}} end
-local rows, totals = (#KEYS - 2) / 2, {}
+local rows, totals = (#KEYS - 3) / 2, {}
 local function ms_until_room(row, i, a)
   local kind, most, size = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 3])
   if kind == 'total' or kind == 'budget' then
@@ -217,12 +84,12 @@ local function ms_until_room(row, i, a)
 end
 local found, longest = 0, 0
 for row = 0, rows - 1 do
-  local ms = ms_until_room(row, 3 + 2 * row, 2 + 7 * row)
+  local ms = ms_until_room(row, 4 + 2 * row, 4 + 7 * row)
   if ms > longest then found, longest = row, ms end
 end
 local buckets, sums = {}, {}
 for row = 0, rows - 1 do
-  local i, a = 3 + 2 * row, 2 + 7 * row
+  local i, a = 4 + 2 * row, 4 + 7 * row
   local kind, held, size = ARGV[a], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
   buckets[row + 1] = ''
   if longest > 0 then
@@ -238,13 +105,19 @@ for row = 0, rows - 1 do
     buckets[row + 1] = add(KEYS[i], KEYS[i + 1], size, held, now)
   elseif held > 0 then
     redis.call('HINCRBY', KEYS[i], 'h:' .. ARGV[1], ARGV[a + 2])
+    redis.call('HINCRBY', KEYS[i], 'c:' .. ARGV[1], 1)
   end
   if totals[row] then
     keep_total(KEYS[2], KEYS[i], size, ARGV[a + 6], now)
     redis.call('HSET', KEYS[i], 'm', ARGV[a + 1])
     local total = totals[row]
-    sums[#sums + 1] = {total.u, total.h + held, total.n, total.lost}
+    sums[#sums + 1] = {total.u, total.h + held, total.n, total.lost, total.requests}
   end
+end
+for number in string.gmatch(ARGV[3], '%d+') do redis.call('HDEL', KEYS[3], number) end
+if ARGV[2] ~= '0' and longest == 0 then
+  redis.call('HSET', KEYS[3], ARGV[2], table.concat(buckets, ' '))
+  redis.call('PEXPIRE', KEYS[3], 61000)
 end
 if longest > 0 then return {0, found, longest, {}, sums} end
 return {1, 0, 0, buckets, sums}
@@ -264,21 +137,28 @@ for row = 0, (#KEYS - 3) / 2 - 1 do
     local warned, reached = tonumber(redis.call('HGET', key, row) or 0), share_of(shares, number)
     redis.call('HSET', key, row, share_of(shares, number - 1))
     redis.call('PEXPIRE', key, 3600000)
-    sums[#sums + 1] = {0, 0, 0, 0, warned, reached}
+    sums[#sums + 1] = {0, 0, 0, 0, 0, warned, reached}
   elseif kind == 'none' then
     if redis.call('HINCRBY', KEYS[i], ARGV[1], change) <= 0 then redis.call('HDEL', KEYS[i], ARGV[1]) end
   elseif kind == 'total' then
     local total = find_total(KEYS[1], KEYS[i], tonumber(ARGV[a + 5]), tonumber(ARGV[a + 6]), now)
     if held > 0 then
       local left = redis.call('HINCRBY', KEYS[i], 'h:' .. ARGV[1], '-' .. ARGV[a + 3])
-      if left <= 0 then redis.call('HDEL', KEYS[i], 'h:' .. ARGV[1]) end
+      if left <= 0 then
+        redis.call('HDEL', KEYS[i], 'h:' .. ARGV[1], 'c:' .. ARGV[1])
+      else
+        redis.call('HINCRBY', KEYS[i], 'c:' .. ARGV[1], -1)
+      end
       total.h = total.h - held - math.min(left, 0)
     end
     total.u = redis.call('HINCRBY', KEYS[i], 'u', ARGV[a + 2])
     keep_total(KEYS[2], KEYS[i], size, ARGV[a + 8], now)
     local reached = share_of(shares, total.u)
     if reached > total.w then redis.call('HSET', KEYS[i], 'w', reached) end
-    sums[#sums + 1] = {total.u, total.h, total.n, total.lost, total.w, math.max(reached, total.w)}
+    local warned = math.max(reached, total.w)
+    sums[#sums + 1] = {total.u, total.h, total.n, total.lost, total.requests, total.w, warned}
+  elseif kind == 'aged' then
+    add_aged(KEYS[i], KEYS[i + 1], size, bucket, now)
   else
     if held > 0 then redis.call('HINCRBY', KEYS[i + 1] .. ':held', ARGV[1], -held) end
     if shares ~= '' then fall(KEYS[i], KEYS[i + 1], shares, now) end
@@ -296,7 +176,7 @@ for row = 0, (#KEYS - 3) / 2 - 1 do
         redis.call('HSET', KEYS[i + 1], 'w', reached)
         redis.call('PEXPIRE', KEYS[i + 1], 61000)
       end
-      sums[#sums + 1] = {0, 0, 0, 0, warned, reached}
+      sums[#sums + 1] = {0, 0, 0, 0, 0, warned, reached}
     end
   end
 end
@@ -305,52 +185,84 @@ return {1, sums}
 
 _RETURN: Final = """
 local now = now_ms()
-local known, executed = tonumber(ARGV[2]), {}
+local known, totals, executed = tonumber(ARGV[2]), tonumber(ARGV[3]), {}
 for i = 1, known do
-  redis.call('ZREM', KEYS[1], ARGV[2 + i])
-  executed[i] = tonumber(redis.call('GET', KEYS[2 + i]) or 0)
+  redis.call('ZREM', KEYS[1], ARGV[3 + i])
+  executed[i] = {tonumber(redis.call('GET', KEYS[1 + 2 * i]) or 0), redis.call('HGETALL', KEYS[2 + 2 * i])}
 end
-for total = 0, #KEYS - 3 - known do
-  local key, a = KEYS[3 + known + total], 3 + known + 3 * total
+for total = 1, totals do
+  local key, a = KEYS[2 + 2 * known + total], known + 4 * total
   for i = 1, known do
-    local host = ARGV[2 + i]
-    redis.call('HDEL', key, 'h:' .. host)
+    local host = ARGV[3 + i]
+    redis.call('HDEL', key, 'h:' .. host, 'c:' .. host)
     local counted = redis.call('HGET', key, 'f:' .. host)
     if counted then
       redis.call('HDEL', key, 'f:' .. host)
-      redis.call('HINCRBY', key, 'u', '-' .. counted)
+      if redis.call('HINCRBY', key, 'u', '-' .. counted) < 0 then redis.call('HSET', key, 'u', 0) end
       redis.call('HINCRBY', key, 'n', 1)
     end
   end
-  if tonumber(ARGV[a]) > 0 then redis.call('HSET', key, 'h:' .. ARGV[1], ARGV[a]) end
-  keep_total(KEYS[2], key, tonumber(ARGV[a + 1]), ARGV[a + 2], now)
+  if tonumber(ARGV[a]) > 0 then
+    redis.call('HSET', key, 'h:' .. ARGV[1], ARGV[a], 'c:' .. ARGV[1], ARGV[a + 1])
+  end
+  keep_total(KEYS[2], key, tonumber(ARGV[a + 2]), ARGV[a + 3], now)
+end
+for i = 3 + 2 * known + totals, #KEYS do
+  local count = ARGV[i + 1 - known + 3 * totals]
+  for k = 1, known do redis.call('HDEL', KEYS[i], ARGV[3 + k]) end
+  if tonumber(count) > 0 then
+    redis.call('HSET', KEYS[i], ARGV[1], count)
+    redis.call('PEXPIRE', KEYS[i], 60000)
+  end
 end
 return executed
 """
 
+_TAKE_OVER: Final = """
+local now = now_ms()
+if not is_alive(KEYS[1], ARGV[1], now) then return {} end
+local is_new, sums = redis.call('GET', KEYS[3]) == false, {}
+redis.call('SET', KEYS[3], 1, 'PX', 3456000000)
+for i = 4, #KEYS do
+  local a = 5 * i - 18
+  local total = find_total(KEYS[1], KEYS[i], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3]), now)
+  if is_new then total.u = redis.call('HINCRBY', KEYS[i], 'u', ARGV[a]) end
+  keep_total(KEYS[2], KEYS[i], tonumber(ARGV[a + 1]), ARGV[a + 4], now)
+  sums[#sums + 1] = {total.u, total.h, total.n, total.lost, total.requests, 0, 0}
+end
+return {1, sums}
+"""
+
 _STATE: Final = """
-local now, found = now_ms(), {}
+local now, found, size = now_ms(), {}, 0
 local after = '(' .. string.format('%.0f', now)
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], after, '+inf', 'LIMIT', 0, 10000)) do
   local total = find_total(KEYS[1], key, 0, 0, now, true)
   local more = redis.call('HMGET', key, 'd', 'm')
-  if more[1] then found[#found + 1] = {more[1], tonumber(more[2] or 0), total.u, total.h} end
+  if more[1] then
+    size = size + #more[1]
+    if size > 2097152 then break end
+    found[#found + 1] = {more[1], tonumber(more[2] or 0), total.u, total.h}
+  end
 end
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now - 3456000000))
 return found
 """
 
 _RESET: Final = """
 local now, changed = now_ms(), 0
 for i = 3, #KEYS do
-  local a = 4 + 2 * (i - 3)
+  local a = 5 + 2 * (i - 3)
   keep_total(KEYS[2], KEYS[i], tonumber(ARGV[a]), ARGV[a + 1], now)
 end
-for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. string.format('%.0f', now), '+inf')) do
-  local about = redis.call('HGET', key, 'd')
+local after, begins = '(' .. string.format('%.0f', now), ARGV[4]
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], after, '+inf')) do
+  local about = string.sub(key, 1, #begins) == begins and redis.call('HGET', key, 'd')
   local holder, name = string.match(about or '', '^([^\\n]*)\\n([^\\n]*)\\n')
   if holder == ARGV[1] and (ARGV[2] == '' or name == ARGV[2]) then
     find_total(KEYS[1], key, 0, 0, now)
+    for field in pairs(fields_of(key)) do
+      if string.sub(field, 1, 2) == 'f:' then redis.call('HDEL', key, field) end
+    end
     redis.call('HSET', key, 'u', ARGV[3], 'w', 0)
     redis.call('HINCRBY', key, 'n', 1)
     changed = changed + 1
@@ -387,7 +299,7 @@ class Script(Generic[T]):
 
     def __init__(self, body: str, read: Callable[[Any], T]) -> None:
         self.read = read
-        self.text = _COMMON + body
+        self.text = COMMON + body
         self.digest = sha1(self.text.encode("ascii"), usedforsecurity=False).hexdigest()
 
 
@@ -395,31 +307,42 @@ HEARTBEAT: Final = Script(_HEARTBEAT, read_beat)
 """Say that a host is alive.  Keys: hosts, and hashes to keep.  Arguments: id, ``new`` or empty, the id that
 it had before, milliseconds.  Answers whether it still was, and how many there are."""
 BEGIN: Final = Script(_BEGIN, read_begun)
-"""Count what begins.  Keys: hosts, totals, and two for each row.  Arguments: id, and for each row its kind,
-its limit (0: none), what is held, the width of a bucket or the end of the period, how often the total was
-reset and what was used of it at most as far as the host knows, and what the total is, or the shares of a
-minute to warn of.  Answers 1 and for each row the bucket of a minute's window in which something is held, or
-0, the row that stands against it, counted from 0, and for how many milliseconds, or -1: the id is gone; then
-the sums of the totals."""
+"""Count what begins.  Keys: hosts, totals, the buckets of what began, and two for each row.  Arguments: id,
+the number of this beginning (0: it has no bucket), the numbers of others whose answers have come, and for
+each row its kind, its limit (0: none), what is held, the width of a bucket or the end of the period, how
+often the total was reset and what was used of it at most as far as the host knows, and what the total is, or
+the shares of a minute to warn of.  Answers 1 and for each row the bucket of a minute's window in which
+something is held, or 0, the row that stands against it, counted from 0, and for how many milliseconds, or -1:
+the id is gone; then the sums of the totals."""
 END: Final = Script(_END, read_ended)
 """Count the end of it.  Keys: hosts, totals, the number of the last end, and two for each row.  Arguments:
 id, the number of this end, and for each row its kind, the bucket to take from, what is to be added, what was
 held, the width of a bucket or the end of the period, resets and use as above, the shares to warn of, and what
-the total is.  The kind ``warn`` looks at what is in flight, and ``added`` adds without a warning.  Answers
-the sums of totals and of all rows that may warn, each with the share that was warned of before and now;
-nothing: the id is gone."""
+the total is.  The kind ``warn`` looks at what is in flight, ``added`` adds without a warning, and ``aged``
+adds what was used a while ago: in place of a bucket it has milliseconds and amounts.  Answers the sums of
+totals and of all rows that may warn, each with the share that was warned of before and now; nothing: the id
+is gone."""
 RETURN: Final = Script(_RETURN, read_executed)
-"""Say what a host holds that had other ids before.  Keys: hosts, totals, the numbers of the last ends of each
-of these ids, and totals.  Arguments: id, how many ids, these, and for each total what is held, the end of the
-period, and what the total is.  Answers the numbers."""
+"""Say what a host holds that had other ids before.  Keys: hosts, totals, for each of these ids the number of
+its last end and the buckets of what it began, then totals, and hashes of what is under way.  Arguments: id,
+how many ids, how many totals, the ids, for each total what is held by how many requests, the end of the
+period, and what the total is, and for each hash how many are under way.  Answers the numbers and buckets."""
+TAKE_OVER: Final = Script(_TAKE_OVER, read_ended)
+"""Add what a host has counted alone, unless that was added before.  Keys: hosts, totals, the name of it, and
+totals.  Arguments: id, and for each total the amount, the end of the period, resets and use as above, and
+what the total is.  Answers as an end does."""
 STATE: Final = Script(_STATE, read_state)
 """Return all totals of periods that are not over.  Keys: hosts, totals.  What a host held that is not alive
 is shown as used; the next request or end takes it over, which the log then says."""
 RESET: Final = Script(_RESET, read_count)
 """Set what is used.  Keys: hosts, totals, and totals that may be new.  Arguments: holder, name of the row or
-empty, the amount, and for each of these totals the end of its period and what it is.  Answers how many."""
+empty, the amount, how the keys of the holder begin, and for each of these totals the end of its period and
+what it is.  Answers how many."""
 COOL_DOWN: Final = Script(_COOL_DOWN, read_count)
 """Begin a cooldown.  Keys: cooldowns, the channel.  Arguments: the account, milliseconds, what to publish."""
 COOLDOWNS: Final = Script(_COOLDOWNS, read_cooldowns)
 """Return what is in cooldown, each with its milliseconds.  Keys: cooldowns."""
-SCRIPTS: Final[tuple[Script[Any], ...]] = (HEARTBEAT, BEGIN, END, RETURN, STATE, RESET, COOL_DOWN, COOLDOWNS)
+SCRIPTS: Final[tuple[Script[Any], ...]] = (
+    *(HEARTBEAT, BEGIN, END, RETURN, TAKE_OVER, STATE, RESET),
+    *(COOL_DOWN, COOLDOWNS),
+)

@@ -190,6 +190,9 @@ class SupervisorTallies:
         self._number += 1
         return Deferred.fromCoroutine(self._ask(AcquirePermit(limits, held, self._number)))
 
+    def begun_alone(self, permit: LocalPermit) -> None:
+        """Say nothing: what it came to is said at its end."""
+
     def end(self, permit: LocalPermit, ticket: int | None, taken: Taken) -> Deferred[Warnings] | None:
         """Say that it has ended, and what it came to; ask where there may be warnings."""
         if ticket is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import capturedLogs
 
@@ -15,12 +17,12 @@ from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
 from mgw.redis.counts import RedisTallies
 from mgw.redis.host_totals import HostTotals
-from mgw.redis.limit_rows import Ticket
+from mgw.redis.limit_rows import Ticket, row_keys
 from mgw.redis.link import RedisLink
 from mgw.redis.protocol import RedisError
-from mgw.redis.scripts import BEGIN, END, HEARTBEAT, HOST_MS, RETURN, Script
+from mgw.redis.scripts import BEGIN, END, HEARTBEAT, HOST_MS, RETURN, TAKE_OVER, Script
 from tests.support.counting import answer_of, decision_of
-from tests.support.counting_law import Now, row_of
+from tests.support.counting_law import DAY, Now, row_of
 from tests.support.limit_stores import MortalStore
 from tests.support.redis_clock import BEGUN, ClockedRedis
 from tests.support.redis_server import RedisServer, needs_redis
@@ -135,7 +137,11 @@ class Host:
     def sums(self, rows: Limits = BUDGET) -> tuple[int, int]:
         """Return what is used and held, of all hosts."""
         self.counts.use("somebody", rows)
-        (state,) = [row for row in answer_of(self.counts.state()) if row.limit == rows[0].limit]
+        (state,) = [
+            row
+            for row in answer_of(self.counts.state())
+            if (row.limit, row.refuses) == (rows[0].limit, rows[0].refuses)
+        ]
         return state.used, state.reserved
 
 
@@ -190,7 +196,7 @@ def test_what_redis_does_not_have_yet_is_not_forgotten_in_the_next_outage(fleet:
     first.spend(2)
     first.link.lose()
     first.spend(3)
-    first.link.loses = END, False  # what is told first when it is back
+    first.link.loses = TAKE_OVER, False  # what is told when it is back
     first.link.connect()
     assert not first.link.is_up
     first.spend(1)
@@ -283,7 +289,8 @@ def test_what_a_host_holds_is_its_own_again_when_it_is_back(fleet: Fleet, lasts:
 
 def test_what_a_host_held_that_is_gone_is_said_once(fleet: Fleet) -> None:
     first, second, now = fleet
-    first.permit(BUDGET, 4)
+    permits = [first.permit(BUDGET, held) for held in (1, 2, 3)]
+    first.end(permits[1], 0)
     now.milliseconds += HOST_MS
     second.link.lose()
     second.link.connect()
@@ -293,6 +300,7 @@ def test_what_a_host_held_that_is_gone_is_said_once(fleet: Fleet) -> None:
             assert second.admits(BUDGET)
     (said,) = events
     assert (said["holder"], said["limit"], said["amount"]) == ("gateway", "usd_per_month", 4)
+    assert said["requests"] == 2
 
 
 def test_a_redis_that_has_lost_its_memory_goes_on_from_what_hosts_have_seen(
@@ -338,3 +346,243 @@ def test_nothing_is_set_while_redis_is_away(fleet: Fleet) -> None:
     assert first.sums() == (4, 0)
     first.link.connect()
     assert second.sums() == (4, 0)
+
+
+MINUTE = (row_of("requests_per_minute", 10, "gateway"),)
+TOKENS = (row_of("tokens_per_minute", 10, "gateway"),)
+
+
+def in_minute(redis: ClockedRedis, now: Now, rows: Limits) -> int:
+    """Return what counts in a row of a minute, as Redis has it."""
+    keys = row_keys("mgw:", rows[0], None)
+    buckets = redis.call("HGETALL", keys[1])
+    amounts = {name: int(amount) for name, amount in zip(buckets[::2], buckets[1::2], strict=True)}
+    listed = redis.call("LRANGE", keys[0], 0, -1)
+    assert listed == sorted(set(listed), key=int), "in their order, each once"
+    return sum(amounts.get(end, 0) for end in listed if int(end) + 60_000 > now.milliseconds)
+
+
+@pytest.mark.parametrize("is_executed", [True, False])
+@pytest.mark.parametrize("ends", ["alone", "refused", "later", "refused later"])
+@pytest.mark.parametrize("loses_return", [True, False])
+def test_a_request_of_a_minute_whose_admission_is_lost_counts_once(
+    fleet: Fleet, redis: ClockedRedis, is_executed: bool, ends: str, loses_return: bool
+) -> None:
+    first, _, now = fleet
+    first.end(first.permit(MINUTE), 0)
+    first.link.loses = BEGIN, is_executed
+    permit = first.permit(MINUTE)
+    if ends in ("alone", "refused"):
+        answer_of(first.counts.end(permit, Taken() if ends == "alone" else NOTHING))
+    if loses_return:
+        first.link.loses = RETURN, is_executed
+        first.link.connect()
+        assert not first.link.is_up
+    first.link.connect()
+    counted = 2 if ends != "refused" else 1
+    assert in_minute(redis, now, MINUTE) == counted
+    if ends.endswith("later"):
+        answer_of(first.counts.end(permit, Taken() if ends == "later" else NOTHING))
+        assert in_minute(redis, now, MINUTE) == counted
+
+
+@pytest.mark.parametrize("is_executed", [True, False])
+@pytest.mark.parametrize("loses_again", [True, False])
+def test_the_tokens_of_an_end_whose_answer_is_lost_count_once(
+    fleet: Fleet, redis: ClockedRedis, is_executed: bool, loses_again: bool
+) -> None:
+    first, _, now = fleet
+    permit = first.permit(TOKENS)
+    first.link.loses = END, is_executed
+    answer_of(first.counts.end(permit, Taken(1, 5)))
+    now.milliseconds += 30_000
+    if loses_again:
+        first.link.connect()
+        first.link.lose()
+    first.link.connect()
+    assert in_minute(redis, now, TOKENS) == 5
+    now.milliseconds += 29_900
+    assert in_minute(redis, now, TOKENS) == 5
+    now.milliseconds += 300
+    assert in_minute(redis, now, TOKENS) == 0, "a minute after they were used"
+
+
+def test_what_was_used_alone_counts_for_the_rest_of_its_minute(fleet: Fleet, redis: ClockedRedis) -> None:
+    first, second, now = fleet
+    first.link.lose()
+    for _ in range(5):
+        now.milliseconds += 20_000
+        answer_of(first.counts.end(first.permit(TOKENS), Taken(1, 1)))
+    now.milliseconds += 300
+    second.link.lose()
+    second.link.connect()
+    answer_of(second.counts.end(second.permit(TOKENS), Taken(1, 3)))
+    first.link.connect()
+    assert in_minute(redis, now, TOKENS) == 3 + 3
+    for left in (5, 4, 0):
+        now.milliseconds += 20_100
+        assert in_minute(redis, now, TOKENS) == left
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_request_that_redis_has_counted_and_that_is_refused_in_an_outage_never_counted(
+    fleet: Fleet, redis: ClockedRedis, is_known: bool
+) -> None:
+    first, _, now = fleet
+    permit = first.permit(MINUTE)
+    first.link.lose()
+    answer_of(first.counts.end(permit, NOTHING))
+    if not is_known:
+        redis.call("FLUSHALL")
+    first.link.connect()
+    assert in_minute(redis, now, MINUTE) == 0
+
+
+def restart(host: Host) -> None:
+    """Kill a host and start it; Redis notices that after a while."""
+    host.store.kill()
+    host.link.host = ""
+    host.link.is_up = False
+    host.start()
+    host.now.milliseconds += HOST_MS - 1
+    host.link.beat()
+    host.now.milliseconds += 1
+
+
+@pytest.mark.parametrize("is_executed", [True, False])
+def test_a_host_that_is_killed_while_it_hands_over_is_counted_once(fleet: Fleet, is_executed: bool) -> None:
+    first, second, _ = fleet
+    first.link.lose()
+    first.spend(3)
+    first.link.loses = TAKE_OVER, is_executed
+    first.link.connect()
+    restart(first)
+    second.link.connect()
+    assert second.sums() == (3, 0)
+    first.link.lose()
+    first.spend(1)
+    first.link.connect()
+    assert second.sums() == (4, 0)
+
+
+def test_a_host_that_is_killed_before_it_has_forgotten_what_redis_has_is_counted_once(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    first.link.lose()
+    first.spend(3)
+    first.link.connect()  # what it writes about that waits for others
+    restart(first)
+    second.link.connect()
+    assert second.sums() == (3, 0)
+
+
+@pytest.mark.parametrize("hands_over", ["before", "after", "never"])
+def test_what_a_request_holds_that_was_admitted_alone_counts_once_if_its_host_is_killed(
+    fleet: Fleet, hands_over: str
+) -> None:
+    first, second, _ = fleet
+    first.link.lose()
+    first.permit(BUDGET, 4)
+    if hands_over != "never":
+        first.link.connect()
+        first.store.write()
+    if hands_over == "after":
+        first.link.lose()
+        first.link.connect()
+        first.store.write()
+    restart(first)
+    second.link.connect()
+    assert second.admits(BUDGET)
+    assert second.sums() == (4, 0)
+
+
+def test_a_host_that_is_killed_while_it_hands_over_what_requests_held_is_counted_once(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    first.link.lose()
+    first.permit(BUDGET, 4)
+    first.store.kill()
+    first.link.loses = TAKE_OVER, True
+    first.start()
+    assert not first.link.is_up
+    restart(first)
+    second.link.connect()
+    assert second.sums() == (4, 0)
+
+
+@pytest.mark.parametrize("returns_lost", [1, 2, 250])
+def test_an_end_counts_once_however_often_a_host_fails_to_return(fleet: Fleet, returns_lost: int) -> None:
+    first, second, _ = fleet
+    permit, kept = first.permit(BUDGET, 5), first.permit(BUDGET, 3)
+    first.link.loses = END, True
+    first.end(permit, 2)
+    for number in range(returns_lost):
+        first.link.loses = RETURN, number % 2 == 0
+        first.link.connect()
+    first.link.connect()
+    assert second.sums() == (2, 3)
+    first.end(kept, 1)
+    assert second.sums()[1] == 0
+
+
+def test_an_end_without_an_answer_is_told_again_as_soon_as_redis_is_back(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    first.link.loses = END, False
+    first.spend(5)
+    assert second.sums() == (0, 0)
+    first.link.connect()
+    assert second.sums() == (5, 0), "nothing else has to happen"
+
+
+def test_what_is_held_by_a_host_that_comes_back_after_a_reset_is_not_taken_from_what_is_used(
+    fleet: Fleet,
+) -> None:
+    first, second, now = fleet
+    permit = first.permit(BUDGET, 4)
+    first.link.lose()
+    now.milliseconds += HOST_MS
+    second.link.lose()
+    second.link.connect()
+    assert second.admits(BUDGET)
+    assert second.sums() == (4, 0)
+    assert answer_of(second.counts.reset("gateway", None, 0))
+    first.link.connect()
+    assert second.sums() == (0, 4)
+    first.end(permit, 1)
+    assert second.sums() == (1, 0)
+
+
+def test_nothing_is_kept_of_totals_in_which_nobody_holds_anything(fleet: Fleet) -> None:
+    first, _, now = fleet
+    daily = (row_of("usd_per_day", 10, "gateway", is_reserved=True),)
+    for _ in range(3):
+        first.end(first.permit(daily, 1), 1)
+        now.milliseconds += DAY
+        for host in fleet[:2]:
+            host.link.lose()
+            host.link.connect()
+    gc.collect()
+    assert not first.tallies.totals.holding
+    assert len(first.tallies.totals._totals) <= 1
+
+
+def test_sums_that_lua_cannot_count_exactly_refuse_and_take_no_host_down(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    for _ in range(3):
+        first.end(first.permit((replace(BUDGET[0], refuses=False),)), 2**53 - 1)
+    assert first.link.is_up
+    first.end(first.permit(BUDGET), 2**53 - 1)
+    first.end(first.permit((replace(BUDGET[0], most=2**60),)), 2)
+    assert not first.admits((replace(BUDGET[0], most=2**53),))
+    assert second.sums()[0] >= 2**53
+
+
+def test_a_reload_keeps_counts_and_a_row_that_is_gone(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    first.counts.use("alice", BUDGET)
+    first.spend(4)
+    permit = first.permit(BUDGET, 3)
+    for rows in ((replace(BUDGET[0], most=5),), QUOTA):
+        first.counts.use("alice", rows)
+    assert first.admits(QUOTA)
+    first.end(permit, 2)
+    first.counts.use("alice", BUDGET)
+    assert first.sums() == second.sums() == (6, 0)

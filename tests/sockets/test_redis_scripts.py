@@ -22,6 +22,7 @@ from mgw.redis.scripts import (
     RESET,
     RETURN,
     STATE,
+    TAKE_OVER,
 )
 from tests.support.redis_clock import BEGUN, ClockedRedis, Reply
 from tests.support.redis_server import RedisServer, needs_redis
@@ -49,7 +50,7 @@ class Redis(ClockedRedis):
             keys += MINUTES[2:]
             rows += ["minute", tokens, 0, COARSE_MS, 0, 0, ""]
         admitted, row, milliseconds, buckets, _ = self.run(
-            BEGIN, now, ("hosts", "totals", *keys), host, *rows
+            BEGIN, now, ("hosts", "totals", "begun", *keys), host, 0, "", *rows
         )
         return [admitted, buckets[-1] if admitted == 1 else row, milliseconds]
 
@@ -218,7 +219,7 @@ def ask(redis: Redis, now: int, host: str = "a", **row: int) -> Reply:
     known = values["resets"], values["used"], ABOUT
     arguments = "total", values["most"], values["held"], BEGUN + values["ends"], *known
     admitted, _, milliseconds, _, (sums,) = redis.run(
-        BEGIN, now, ("hosts", "totals", SPENT, SPENT), host, *arguments
+        BEGIN, now, ("hosts", "totals", "begun", SPENT, SPENT), host, 0, "", *arguments
     )
     return [admitted, milliseconds, sums[:3]]
 
@@ -260,8 +261,8 @@ def test_what_a_host_held_that_is_gone_counts_in_full_after_twelve_seconds(redis
 
 def come_back(redis: Redis, now: int, before: str, host: str, held: int) -> Reply:
     redis.run(HEARTBEAT, now, ("hosts",), host, "new", before, HOST_MS)
-    keys = ("hosts", "totals", f"last-end:{before}", SPENT)
-    return redis.run(RETURN, now, keys, host, 1, before, held, BEGUN + 9000, ABOUT)
+    keys = ("hosts", "totals", f"last-end:{before}", f"begun:{before}", SPENT)
+    return redis.run(RETURN, now, keys, host, 1, 1, before, held, 1, BEGUN + 9000, ABOUT)
 
 
 @pytest.mark.parametrize("is_noticed", [True, False])
@@ -272,7 +273,7 @@ def test_a_host_that_returns_takes_back_what_it_holds(redis: Redis, is_noticed: 
     redis.beat(HOST_MS, "b")
     if is_noticed:
         assert ask(redis, HOST_MS, "b")[2] == [5, 0, 0]
-    assert come_back(redis, HOST_MS + 1, "a", "c", 3) == [redis.ends]
+    assert come_back(redis, HOST_MS + 1, "a", "c", 3) == [[redis.ends, []]]
     assert ask(redis, HOST_MS + 2, "b")[2] == [1, 3, int(is_noticed)]
     assert spend(redis, HOST_MS + 3, 2, 3, host="c")[:2] == [3, 0]
 
@@ -281,7 +282,7 @@ def test_an_end_that_comes_late_under_an_id_that_is_gone_counts_nothing(redis: R
     redis.beat(0, "a")
     spend(redis, 0, 1)
     last = redis.ends
-    assert come_back(redis, 1, "a", "b", 0) == [last]
+    assert come_back(redis, 1, "a", "b", 0) == [[last, []]]
     assert spend(redis, 1, 5, host="a") is None
     assert ask(redis, 2, "b")[2] == [1, 0, 0]
 
@@ -300,15 +301,15 @@ def test_what_is_used_can_be_set_and_what_is_held_stays(redis: Redis) -> None:
     ask(redis, 0, held=2)
     spend(redis, 0, 9)
     for name, changed in (("usd_total", 0), ("usd_per_month", 1), ("", 1)):
-        assert redis.run(RESET, 0, ("hosts", "totals"), "alice", name, 3) == changed
-    assert redis.run(RESET, 0, ("hosts", "totals"), "ali", "", 0) == 0
+        assert redis.run(RESET, 0, ("hosts", "totals"), "alice", name, 3, "alice:") == changed
+    assert redis.run(RESET, 0, ("hosts", "totals"), "ali", "", 0, "ali") == 0
     assert ask(redis, 0, used=9)[2] == [3, 2, 2]
-    assert redis.run(RESET, 9001, ("hosts", "totals"), "alice", "", 0) == 0, "the period is over"
+    assert redis.run(RESET, 9001, ("hosts", "totals"), "alice", "", 0, "alice:") == 0, "the period is over"
 
 
 def test_a_total_that_is_not_there_can_be_set(redis: Redis) -> None:
     redis.beat(0)
-    arguments = "alice", "usd_per_month", 3, BEGUN + 9000, ABOUT
+    arguments = "alice", "usd_per_month", 3, "alice:", BEGUN + 9000, ABOUT
     assert redis.run(RESET, 0, ("hosts", "totals", SPENT), *arguments) == 1
     assert ask(redis, 0)[2] == [3, 0, 1]
 
@@ -323,7 +324,7 @@ def test_all_totals_of_periods_that_are_not_over_are_listed(redis: Redis) -> Non
 
 def test_a_share_is_warned_of_once(redis: Redis) -> None:
     redis.beat(0)
-    found = [spend(redis, 0, amount)[4:] for amount in (4, 1, 1, 4, 9)]
+    found = [spend(redis, 0, amount)[5:] for amount in (4, 1, 1, 4, 9)]
     half, whole = 500_000_000, 1_000_000_000
     assert found == [[0, 0], [0, half], [half, half], [half, whole], [whole, whole]]
 
@@ -333,10 +334,10 @@ def test_requests_of_a_minute_warn_again_where_they_were_fewer_between(redis: Re
     for now in (0, WINDOW + FINE_MS, WINDOW + 2 * FINE_MS):
         redis.beat(now)
         row = "minute", 2, 1, FINE_MS, 0, 0, shares
-        admitted, *_ = redis.run(BEGIN, now, ("hosts", "totals", *MINUTES[:2]), "a", *row)
+        admitted, *_ = redis.run(BEGIN, now, ("hosts", "totals", "begun", *MINUTES[:2]), "a", 0, "", *row)
         assert admitted == 1
         ended = redis.tell(now, MINUTES[:2], "a", "minute", "", 0, 0, FINE_MS, 0, 0, shares, "")
-        found.append(ended[1][0][4:])
+        found.append(ended[1][0][5:])
     half, whole = 500_000_000, 1_000_000_000
     assert found == [[0, half], [0, half], [half, whole]]
 
@@ -368,7 +369,7 @@ def test_estimates_of_a_minute_take_room_until_they_are_replaced_or_their_host_i
 
     def reserve(now: int, host: str) -> Reply:
         row = "reserved", 5, 5, COARSE_MS, 0, 0, ""
-        return redis.run(BEGIN, now, ("hosts", "totals", *MINUTES[2:]), host, *row)[:3]
+        return redis.run(BEGIN, now, ("hosts", "totals", "begun", *MINUTES[2:]), host, 0, "", *row)[:3]
 
     assert reserve(0, "a")[0] == 1
     assert reserve(0, "a") == [0, 0, 1000]
@@ -392,3 +393,91 @@ def test_a_rest_that_is_over_early_is_gone(redis: Redis) -> None:
     redis.run(COOL_DOWN, now, ("rests", "news"), "a", 100_000, "x")
     redis.run(COOL_DOWN, now, ("rests", "news"), "a", 0, "x")
     assert redis.run(COOLDOWNS, now, ("rests",)) == []
+
+
+def begin_requests(redis: Redis, now: int, number: int, answered: str = "") -> Reply:
+    row = "minute", 9, 1, FINE_MS, 0, 0, ""
+    keys = ("hosts", "totals", "begun:a", *MINUTES[:2])
+    return redis.run(BEGIN, now, keys, "a", number, answered, *row)[3]
+
+
+def test_the_buckets_of_what_began_are_told_until_their_answer_has_come(redis: Redis) -> None:
+    redis.beat(0)
+    buckets = [begin_requests(redis, 100 * number, number)[0] for number in (1, 2)]
+    begin_requests(redis, 300, 3, "1")
+    begin_requests(redis, 300, 0)
+    keys = "hosts", "totals", "last-end:a", "begun:a"
+    ((last, begun),) = redis.run(RETURN, 300, keys, "b", 1, 0, "a")
+    assert (last, begun[:2], begun[2]) == (0, [b"2", buckets[1]], b"3")
+    assert 60_000 < redis.life("begun:a") <= 61_000
+
+
+def test_what_a_host_has_under_way_is_its_own_under_another_id(redis: Redis) -> None:
+    redis.beat(0)
+    redis.beat(0, "b")
+    for host in ("a", "a", "b"):
+        redis.begin(0, most=9, host=host)
+    redis.call("PEXPIRE", "under-way", 5000)
+    keys = "hosts", "totals", "last-end:a", "begun:a", "under-way", "empty"
+    redis.run(RETURN, 1, keys, "c", 1, 0, "a", 7, 0)
+    assert redis.call("HGETALL", "under-way") == [b"b", b"1", b"c", b"7"]
+    assert redis.life("under-way") > 59_000
+    assert not redis.call("EXISTS", "empty")
+
+
+def test_what_was_used_a_while_ago_counts_for_the_rest_of_its_minute(redis: Redis) -> None:
+    redis.beat(WINDOW)
+    redis.end(WINDOW, tokens=1)
+    ages = "60200:9,30000:2,29999:3,0:4"
+    for _ in range(2):
+        redis.tell(WINDOW, MINUTES[2:], "a", "aged", ages, 0, 0, COARSE_MS, 0, 0, "", "")
+    assert redis.call("LRANGE", MINUTES[2], 0, -1) == [b"%d" % (BEGUN + end) for end in (30_100, 60_100)]
+    redis.beat(WINDOW + 29_000)
+    assert redis.begin(WINDOW + 29_000, tokens=20)[0] == 1
+    assert redis.begin(WINDOW + 29_000, tokens=19) == [0, 1, 1100]
+    redis.beat(WINDOW + 30_100)
+    assert redis.begin(WINDOW + 30_100, tokens=10)[0] == 1
+    assert redis.begin(WINDOW + 30_100, tokens=9)[0] == 0
+
+
+def take_over(redis: Redis, now: int, name: str, used: int) -> Reply:
+    row = used, BEGUN + 9000, 0, 0, ABOUT
+    answer = redis.run(TAKE_OVER, now, ("hosts", "totals", f"part:{name}", SPENT), "a", *row)
+    return answer[1][0][0] if answer else None
+
+
+def test_a_part_of_a_host_is_added_once(redis: Redis) -> None:
+    assert take_over(redis, 0, "x", 3) is None, "the host is not alive"
+    redis.beat(0)
+    assert [take_over(redis, 0, name, 3) for name in ("x", "x", "y", "x")] == [3, 3, 6, 6]
+    assert 40 * DAY - 5000 < redis.life("part:x") <= 40 * DAY
+
+
+def test_the_requests_of_a_host_that_is_gone_are_counted(redis: Redis) -> None:
+    redis.beat(0, "a")
+    redis.beat(HOST_MS - 1, "b")
+    for held in (4, 2, 3, 0):
+        ask(redis, 0, most=99, held=held)
+    spend(redis, 0, 1, 2)
+    row = "total", 99, 0, BEGUN + 9000, 0, 0, ABOUT
+    keys = "hosts", "totals", "begun", SPENT, SPENT
+    (*_, (sums,)) = redis.run(BEGIN, HOST_MS, keys, "b", 0, "", *row)
+    assert sums == [8, 0, 0, 7, 2]
+
+
+def test_the_names_of_totals_are_forgotten_with_them(redis: Redis) -> None:
+    redis.beat(0)
+    spend(redis, 0, 1, ends=1000)
+    redis.beat(40 * DAY + 1000)
+    other = "total", "", 1, 0, BEGUN + 50 * DAY, 0, 0, SHARES, ABOUT
+    redis.tell(40 * DAY + 1000, ("another", "another"), "a", *other)
+    assert redis.call("ZRANGE", "totals", 0, -1) == [b"another"]
+
+
+def test_so_many_totals_are_listed_as_fit_into_an_answer(redis: Redis) -> None:
+    redis.beat(0)
+    about = "x" * 1_000_000 + ABOUT
+    for name in "abcd":
+        row = "total", "", 1, 0, BEGUN + 9000, 0, 0, SHARES, about
+        redis.tell(0, (name, name), "a", *row)
+    assert len(redis.run(STATE, 0, ("hosts", "totals"))) == 2

@@ -40,19 +40,19 @@ def usual(command: Command) -> bytes:
             if digest == BEGIN.digest.encode():
                 return _begun(command)
             if digest == END.digest.encode():
-                return b"*2\r\n:1\r\n" + _sums(command, 2, 9, b"*6\r\n" + 6 * b":0\r\n")
+                return b"*2\r\n:1\r\n" + _sums(command, 2, 9, b"*7\r\n" + 7 * b":0\r\n")
             if digest == RETURN.digest.encode():
                 ids = int(command[3 + int(command[2]) + 1])
-                return b"*%d\r\n" % ids + ids * b":0\r\n"
+                return b"*%d\r\n" % ids + ids * b"*2\r\n:0\r\n*0\r\n"
             return b"*0\r\n" if digest == COOLDOWNS.digest.encode() else ONE
     return ONE
 
 
 def _begun(command: Command) -> bytes:
     """Return that a request was admitted."""
-    rows = (int(command[2]) - 2) // 2
+    rows = (int(command[2]) - 3) // 2
     buckets = b"*%d\r\n" % rows + rows * b"$0\r\n\r\n"
-    sums = _sums(command, 1, 7, b"*4\r\n" + 4 * b":0\r\n")
+    sums = _sums(command, 3, 7, b"*5\r\n" + 5 * b":0\r\n")
     return b"*5\r\n:1\r\n:0\r\n:0\r\n" + buckets + sums
 
 

@@ -20,7 +20,7 @@ class MortalStore:
         """Begin in another process."""
         self.clock = Clock()
         self.clock.advance(now)
-        self.store = LimitStore(self.path, AtOnce(), self.clock)
+        self.store = LimitStore(self.path, AtOnce(), self.clock, keeps_parts=True)
         return self.store
 
     def write(self) -> None:

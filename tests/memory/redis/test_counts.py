@@ -96,15 +96,16 @@ def test_what_redis_does_not_have_yet_takes_room_whatever_it_has_said_meanwhile(
     totals = HostTotals(cast(RedisLink, link), NoStore())
     row = row_of(BUDGET.name, 10, "gateway")
     total = totals.find(row, period_of(BUDGET.window, 0.0))
-    totals.remember(total, 3)
+    totals.parts.remember(total, 3)
     for sends in (False, True):
         if sends:
-            assert totals.send() == {total: 3}
+            ((name, part),) = totals.parts.send()
+            assert part == {total: 3}
         totals.learn(total, Sums(2, 0, 0))
         assert totals.begin([Change(total, 0, 0, 10)], lambda full: full) is None, "its part of 8 is 4"
         totals.settle([Change(total, 1, 0)])
         assert totals.begin([Change(total, 0, 0, 10)], lambda full: full) is total
-    totals.forget(total, 3)
+    totals.parts.forget(name)
     totals.learn(total, Sums(5, 0, 0))
     totals.settle([Change(total, 1, 0)])
     assert totals.begin([Change(total, 0, 0, 10)], lambda full: full) is None, "its part of 5 is 2"

@@ -21,7 +21,7 @@ from mgw.redis import link as redis_link
 from mgw.redis.hosts import Fleet, open_fleet
 from mgw.redis.limit_rows import Ticket
 from mgw.redis.link import ANSWER_SECONDS, HEARTBEAT_SECONDS, MAX_RETRY_SECONDS
-from mgw.redis.scripts import BEGIN, END, HEARTBEAT
+from mgw.redis.scripts import BEGIN, END, HEARTBEAT, RETURN
 from tests.support.configs import config
 from tests.support.counting import HOLDER, limits
 from tests.support.fake_redis import Command, FakeRedis, usual
@@ -129,9 +129,22 @@ def test_a_host_that_registers_leaves_nothing_without_an_end() -> None:
     host.redis.deliver()
     host.lose()
     host.return_after(1)
-    for command in (b"HSET", b"PEXPIRE"):
-        assert [sent[1] for sent in host.redis.sent(command)] == [FLIGHT]
-    assert host.redis.sent(b"PEXPIRE")[0][2] == b"60000"
+    (command,) = host.redis.sent(b"EVALSHA", RETURN.digest.encode())
+    count = int(command[2])
+    assert (command[2 + count], command[-1]) == (FLIGHT, b"1")
+
+
+def test_a_host_that_returns_speaks_only_of_holders_with_something_in_progress() -> None:
+    host = Host()
+    host.acquire()
+    host.redis.deliver()
+    for number in range(500):
+        host.counts.use(f"idle{number}", limits_of(f"idle{number}", {"max_in_flight": 3}))
+    host.lose()
+    host.return_after(1)
+    assert len(host.redis.commands) < 50
+    (command,) = host.redis.sent(b"EVALSHA", RETURN.digest.encode())
+    assert not any(word.startswith(b"mgw:idle") for word in command)
 
 
 def test_a_slot_that_is_taken_is_kept_for_as_long_as_the_session_lasts() -> None:
@@ -161,16 +174,26 @@ def test_a_slot_that_was_given_back_is_there_when_redis_is_not() -> None:
     assert host.take()
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(50.0, [b"7"]), (61.0, [])])
-def test_tokens_that_count_in_no_window_any_more_are_not_told(seconds: float, told: list[bytes]) -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "age"), [(0.0, 50.0, 50), (0.0, 61.0, None), (100.0, 5.0, 5)], ids=repr
+)
+def test_redis_is_told_of_the_tokens_of_the_last_minute_when_they_were_used(
+    before: float, after: float, age: int | None
+) -> None:
     host = Host(limits=limits(tokens_per_minute=1000))
     host.acquire()
     host.redis.deliver()
     host.lose()
+    host.wait(before)
     host.release(tokens=7)
-    host.return_after(seconds)
-    ends = host.redis.sent(b"EVALSHA", END.digest.encode())
-    assert [sent[-7] for sent in ends] == told
+    host.return_after(after)
+    told = [sent[-8] for sent in host.redis.sent(b"EVALSHA", END.digest.encode()) if b"aged" in sent]
+    if age is None:
+        assert not told
+    else:
+        ((milliseconds, tokens),) = [each.split(b":") for each in told]
+        assert tokens == b"7"
+        assert 1000 * age - 100 <= int(milliseconds) <= 1000 * (age + MAX_RETRY_SECONDS)
 
 
 def hostile(position: int, data: bytes) -> FakeRedis:

@@ -19,6 +19,7 @@ from mgw.redis.replies import (
     MAX_REST_MS,
     Beat,
     Begun,
+    Executed,
     ReplyGuard,
     Sums,
     TotalRow,
@@ -168,7 +169,7 @@ def test_exactly_so_much_is_taken_and_one_more_is_not(name: str) -> None:
 
 def test_an_answer_has_the_shape_that_its_script_gives_it() -> None:
     assert read_begun([1, 0, 0, [b"1700000000000", b""], []]) == Begun(1, 0, 0, ("1700000000000", ""))
-    assert read_begun([0, 2, 1000, [], [[9, 2, 1, 0]]]) == Begun(0, 2, 1000, (), (Sums(9, 2, 1),))
+    assert read_begun([0, 2, 1000, [], [[9, 2, 1, 0, 0]]]) == Begun(0, 2, 1000, (), (Sums(9, 2, 1),))
     assert read_begun([-1, 0, 0, [], []]) == Begun(-1, 0, 0)
     assert read_beat([1, 3]) == Beat(is_known=True, hosts=3)
     assert read_beat([0, 0]) == Beat(is_known=False, hosts=0)
@@ -227,7 +228,7 @@ def test_any_other_shape_of_rests_is_unreadable(reply: object) -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [None, 1, [1], [0, []], [1, [[1, 2, 3]]], [1, [[1, 2, 3, 0, 4, 2**53 + 1]]], [1, [], 2]],
+    [None, 1, [1], [0, []], [1, [[1, 2, 3]]], [1, [[1, 2, 3, 0, 0, 4, 2**53 + 1]]], [1, [], 2]],
     ids=repr,
 )
 def test_any_other_shape_of_an_end_is_unreadable(reply: object) -> None:
@@ -237,7 +238,8 @@ def test_any_other_shape_of_an_end_is_unreadable(reply: object) -> None:
 
 def test_an_end_that_a_host_without_an_id_has_told_counts_nothing() -> None:
     assert read_ended([]) is None
-    assert read_ended([1, [[6, 5, 4, 3, 2, 1]]]) == (Sums(6, 5, 4, 3, 2, 1),)
+    assert read_ended([1, [[7, 6, 5, 4, 3, 2, 1]]]) == (Sums(7, 6, 5, 4, 3, 2, 1),)
+    assert read_ended([1, [[2**60, 2**60, 0, 0, 0, 0, 0]]]) == (Sums(MAX_NUMBER, MAX_NUMBER, 0),)
 
 
 ABOUT = b"group:research/alice\nusd_total\n1\ntotal\n9007199254740992"
@@ -263,6 +265,30 @@ def test_any_other_shape_of_totals_is_unreadable(reply: object) -> None:
 def test_a_total_says_what_it_is() -> None:
     row = TotalRow("group:research/alice", "usd_total", True, "total", 2**53, 9, 5, 2)
     assert read_state([[ABOUT, 9, 5, 2]]) == [row]
-    assert read_executed([3, 0]) == [3, 0]
+
+
+def test_what_was_executed_are_numbers_and_buckets() -> None:
+    assert read_executed([[3, []], [0, [b"7", b" 12 "]]]) == [
+        Executed(3, {}),
+        Executed(0, {7: ("", "12", "")}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        3,
+        [b"3", []],
+        [-1, []],
+        [1],
+        [1, b""],
+        [1, [b"1"]],
+        [1, [b"x", b"1"]],
+        [1, [b"1", b"x"]],
+        [1, [1, b"1"]],
+    ],
+    ids=repr,
+)
+def test_any_other_shape_of_what_was_executed_is_unreadable(entry: object) -> None:
     with pytest.raises(UnreadableReplyError):
-        read_executed([b"3"])
+        read_executed([entry])
