@@ -99,10 +99,13 @@ class SupervisorCounts:
         self.counts.add(message.limits, message.taken)
 
     def forget(self, worker: Hashable) -> None:
-        """Take back all that a worker has, which is gone; what its requests hold counts in full."""
+        """Take back all that a worker has, which is gone; what its requests hold counts in full.
+
+        A request that it was not permitted yet has not gone out, and never counts.
+        """
         requests = tokens = nanodollars = 0
         for held in self._held.pop(worker, {}).values():
-            lost = held.held
+            lost = NOTHING if held.permit is None else held.held
             _ = self._leave(held, lost)
             requests += bool(lost.tokens or lost.nanodollars)
             tokens, nanodollars = tokens + lost.tokens, nanodollars + lost.nanodollars

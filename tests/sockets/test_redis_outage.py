@@ -586,3 +586,17 @@ def test_a_reload_keeps_counts_and_a_row_that_is_gone(fleet: Fleet) -> None:
     first.end(permit, 2)
     first.counts.use("alice", BUDGET)
     assert first.sums() == second.sums() == (6, 0)
+
+
+def test_the_requests_are_counted_that_a_host_held_which_was_killed_in_an_outage(fleet: Fleet) -> None:
+    first, _, _ = fleet
+    rows = (*BUDGET, row_of("usd_total", 10, "gateway", is_reserved=True))
+    first.link.lose()
+    for _ in range(2):
+        first.end(first.permit(rows, 1), 1)
+        first.permit(rows, 1)
+    first.store.kill()
+    with capturedLogs() as events:
+        first.start()
+    (said,) = [event for event in events if "amounts" in event]
+    assert said["requests"] == 2

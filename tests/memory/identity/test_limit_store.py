@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -10,6 +11,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import LogLevel, capturedLogs
@@ -539,3 +541,79 @@ def test_the_file_is_looked_for_once_a_second(
     for _ in range(9):
         process.end(process.permit(LARGE), Taken(1, 0, 1))
     assert len(looked) <= 1 + 9 * GATHER_SECONDS / LOOK_SECONDS
+
+
+# At the start
+
+
+def test_what_a_killed_process_held_counts_in_full_before_anybody_asks(path: str, clock: Clock) -> None:
+    killed = Process(path, clock)
+    killed.permit(BUDGET, Taken(1, 0, 3))
+    killed.store.release_lock()
+    Process(path, clock).store.start()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT used FROM totals").fetchall() == [(3,)]
+        assert connection.execute("SELECT * FROM holds").fetchall() == []
+
+
+def test_a_process_that_starts_makes_no_file(path: str, clock: Clock) -> None:
+    Process(path, clock).store.start()
+    assert not Path(path).exists()
+
+
+# Parts of totals, for other hosts
+
+
+def add_parts(store: LimitStore) -> None:
+    """Add what was counted in two outages, and something else."""
+    for name, amount in (("2027-01@a", 3), ("2027-01@b", 4), ("2027-01", 1)):
+        add(store, ALICE, replace(MONTH, name=name), amount)
+
+
+def test_parts_that_nobody_will_hear_of_are_this_hosts_own(path: str, clock: Clock) -> None:
+    before = LimitStore(path, AtOnce(), clock, keeps_parts=True)
+    add_parts(before)
+    add(before, BOB, replace(MONTH, name="2027-01@a"), 5)
+    clock.advance(GATHER_SECONDS)
+    LimitStore(path, AtOnce(), clock, keeps_parts=True).start()
+    assert len(in_file(path)) == 4
+    Process(path, clock).store.start()
+    assert in_file(path) == [("alice", "2027-01", 8), ("bob", "2027-01", 5)]
+
+
+def test_a_reset_sets_a_total_and_not_its_parts(path: str, clock: Clock) -> None:
+    store = LimitStore(path, AtOnce(), clock, keeps_parts=True)
+    add_parts(store)
+    clock.advance(GATHER_SECONDS)
+    assert store.reset([], Reset("alice", None, 9, NOW)).result is True
+    assert in_file(path) == [("alice", "2027-01", 9), ("alice", "2027-01@a", 3), ("alice", "2027-01@b", 4)]
+
+
+# A log of SQLite's of another file
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_file_that_was_replaced_beside_the_log_of_the_old_one_stops_nobody(
+    path: str, clock: Clock, tmp_path: Path, is_killed: bool
+) -> None:
+    process, copy, log = Process(path, clock), tmp_path / "copy", Path(f"{path}-wal")
+    process.end(process.permit(BUDGET), Taken(1, 0, 1))
+    shutil.copy(path, copy)
+    for number in range(1000 if is_killed else 10):  # enough that SQLite has begun its log anew
+        row = row_of("usd_per_month", 10, f"client{number}")
+        process.end(process.permit((row,)), Taken(1, 0, 1))
+    if is_killed:
+        left = log.read_bytes()
+        process.store.release_lock()
+        assert process.store.close().called
+        log.write_bytes(left)
+    os.replace(copy, path)
+    clock.advance(LOOK_SECONDS)
+    after = Process(path, clock) if is_killed else process
+    with capturedLogs() as events:
+        after.end(after.permit(BUDGET), Taken(1, 0, 1))
+    assert after.store.is_up is not is_killed
+    (said,) = [event for event in events if event["log_level"] in (LogLevel.warn, LogLevel.error)]
+    text = "cannot be used (database disk image is malformed)" if is_killed else "was deleted or replaced"
+    assert text in said["log_format"].format(**said)
+    assert not after.refused(BUDGET)
