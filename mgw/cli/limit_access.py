@@ -128,7 +128,7 @@ def _use_redis(config: Config, rows: Sequence[Allowance], work: Work[T]) -> T:
     reactor: Any = default_reactor  # Any: a reactor has no one type
 
     async def run() -> T:
-        fleet = open_fleet(config, reactor, random, lambda *_: None, NoStore())
+        fleet = open_fleet(config, reactor, random, lambda *_: None, NoStore(), is_host=False)
         try:
             fleet.counts.use(_READER, tuple(rows))
             if not fleet.link.is_up:

@@ -72,16 +72,23 @@ class Fleet:
 
 
 def open_fleet(
-    config: Config, reactor: Any, random: Callable[[], float], on_cooldown: OnCooldown, store: TotalStore
+    config: Config,
+    reactor: Any,
+    random: Callable[[], float],
+    on_cooldown: OnCooldown,
+    store: TotalStore,
+    *,
+    is_host: bool = True,
 ) -> Fleet:
     """Join the fleet of a configuration, if it has one, and stay connected to its Redis.
 
     :param random: returns a number from 0 to 1.
     :param on_cooldown: told of what other hosts find out about accounts.
     :param store: keeps what is used on this host while Redis is away.
+    :param is_host: whether it serves requests, so that others count it.
     :raises ValueError: TLS cannot be spoken with a host of this name.
     """
-    link = RedisLink(reactor, random)
+    link = RedisLink(reactor, random, is_host=is_host)
     totals = HostTotals(link, store)
     local = LocalCounts(reactor.seconds, totals)
     tallies = RedisTallies(link, local, totals)

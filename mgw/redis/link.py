@@ -101,6 +101,8 @@ class RedisLink:
     on_down: list[Callable[[], None]] = field(default_factory=list)
     on_message: Callable[[bytes], None] = field(default=lambda _: None)
     """Told of what other hosts, or this one, publish on :attr:`channel`."""
+    is_host: bool = True
+    """Whether it serves requests.  Otherwise it only asks, and has no share of anything."""
     kept_keys: Callable[[], Iterable[str]] = field(default=lambda: ())
     """The keys that a heartbeat keeps."""
     _dialler: Dialler | None = None
@@ -271,6 +273,9 @@ class RedisLink:
             if await protocol.send("SCRIPT", "LOAD", script.text) != script.digest.encode("ascii"):
                 raise RedisError(UNREADABLE)
         before, self.host = self.host, token_hex(8)
+        if not self.is_host:
+            self._up(1)
+            return
         beat = _readable(await protocol.send(*self._heartbeat("new", before)), read_beat)
         _readable(await protocol.send("SUBSCRIBE", self.channel), read_subscribed)
         self._up(beat.hosts)
@@ -298,8 +303,9 @@ class RedisLink:
         elif self._must_say:
             _log.info("Redis is available again: limits are shared by {hosts} hosts", hosts=self.hosts)
         self._must_say = ""
-        self._timer = self.reactor.callLater(HEARTBEAT_SECONDS, self._beat)
-        self.tell("PUBLISH", self.channel, _JOINED)
+        if self.is_host:
+            self._timer = self.reactor.callLater(HEARTBEAT_SECONDS, self._beat)
+            self.tell("PUBLISH", self.channel, _JOINED)
 
     def _beat(self) -> None:
         self._timer = self.reactor.callLater(HEARTBEAT_SECONDS, self._beat)

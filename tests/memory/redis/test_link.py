@@ -43,6 +43,7 @@ class Host:
     redis: FakeRedis = field(default_factory=FakeRedis)
     reactor: MemoryReactorClock = field(default_factory=MemoryReactorClock)
     limits: Limits = THREE_HUNDRED
+    is_host: bool = True
     fleet: Fleet = field(init=False)
     counts: SharedCounts[Ticket] = field(init=False)
     slots: list[Permit] = field(default_factory=list)
@@ -58,6 +59,7 @@ class Host:
                 lambda: 1.0,
                 lambda *rest: self.heard.append(rest),
                 NoStore(),
+                is_host=self.is_host,
             )
         self.counts = self.fleet.counts
         self.counts.use(HOLDER, self.limits)
@@ -121,6 +123,15 @@ class Host:
 
 def warnings(events: Sequence[LogEvent]) -> list[str]:
     return [event["log_format"].format(**event) for event in events if event["log_level"] is LogLevel.warn]
+
+
+def test_who_only_asks_is_no_host() -> None:
+    host = Host(is_host=False)
+    assert host.fleet.link.is_up
+    host.wait(60)
+    assert not host.redis.sent(b"EVALSHA", HEARTBEAT.digest.encode())
+    assert not host.redis.sent(b"PUBLISH")
+    assert host.fleet.link.is_up
 
 
 def test_a_host_that_registers_leaves_nothing_without_an_end() -> None:
