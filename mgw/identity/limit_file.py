@@ -62,6 +62,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (holder, name, refuses, period) DO UPDATE
 SET ends = excluded.ends, most = excluded.most, used = excluded.used, warned = excluded.warned
 """
+_COUNT_HELD: Final = f"UPDATE totals SET used = used + ? WHERE {_PLACE}"  # noqa: S608  likewise
 _HOLD: Final = """
 INSERT INTO holds (holder, name, refuses, period, process, held) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (holder, name, refuses, period, process) DO UPDATE SET held = held + excluded.held
@@ -77,6 +78,10 @@ SELECT holder, name, refuses, period, ends, most, used,
      AND holds.refuses = totals.refuses AND holds.period = totals.period)
 FROM totals WHERE ends > ?
 """
+_DELETE_PARTS: Final = """
+DELETE FROM totals WHERE used = 0 AND instr(period, ?) > 0
+  AND (holder, name, refuses, period) NOT IN (SELECT holder, name, refuses, period FROM holds WHERE held > 0)
+"""
 _HELD_BY: Final = "SELECT holder, name, refuses, period, held FROM holds WHERE process = ? AND held > 0"
 _RESET: Final = """
 UPDATE totals SET used = ?, warned = 0, resets = resets + 1
@@ -85,7 +90,7 @@ WHERE holder = ? AND (? IS NULL OR name = ?) AND ends > ? AND instr(period, ?) =
 _JOIN_PARTS: Final = """
 INSERT INTO totals (holder, name, refuses, period, ends, most, used, warned, resets)
 SELECT holder, name, refuses, substr(period, 1, instr(period, ?) - 1) AS whole,
-  max(ends), max(most), sum(used), 0, 0
+  max(ends), max(most), max(0, sum(used)), 0, 0
 FROM totals WHERE instr(period, ?) > 0 GROUP BY holder, name, refuses, whole
 ON CONFLICT (holder, name, refuses, period) DO UPDATE SET used = used + excluded.used
 """
@@ -360,7 +365,9 @@ class LimitFile:
 
     @staticmethod
     def _add(row: Found, total: Total, used: int, held: int) -> None:
-        row.used = max(0, row.used + used)
+        row.used += used
+        if PART_MARK not in total.period.name:
+            row.used = max(0, row.used)
         row.held += held
         row.added += held
         if total.resets == row.resets:
@@ -384,23 +391,20 @@ class LimitFile:
         """Delete what is old, and count in full what processes hold that are gone."""
         self._cared = now
         connection.execute("DELETE FROM totals WHERE ends < ?", (now - KEPT_SECONDS,))
-        if not self.keeps_parts:
-            connection.execute(_JOIN_PARTS, (PART_MARK, PART_MARK))
-            connection.execute("UPDATE totals SET used = 0 WHERE instr(period, ?) > 0", (PART_MARK,))
-        connection.execute("DELETE FROM totals WHERE used = 0 AND instr(period, ?) > 0", (PART_MARK,))
         requests, amounts = 0, list[tuple[str, str, int]]()
         for process, open_requests in connection.execute("SELECT * FROM processes").fetchall():
             if process == self.process or not self._is_gone(process):
                 continue
             requests += open_requests
             for *place, amount in connection.execute(_HELD_BY, (process,)).fetchall():
-                connection.execute(
-                    f"UPDATE totals SET used = used + ? WHERE {_PLACE}",  # noqa: S608  no value in it
-                    (amount, *place),
-                )
+                connection.execute(_COUNT_HELD, (amount, *place))
                 amounts.append((place[0], place[1], amount))
             connection.execute("DELETE FROM holds WHERE process = ?", (process,))
             connection.execute("DELETE FROM processes WHERE process = ?", (process,))
+        if not self.keeps_parts:
+            connection.execute(_JOIN_PARTS, (PART_MARK, PART_MARK))
+            connection.execute("UPDATE totals SET used = 0 WHERE instr(period, ?) > 0", (PART_MARK,))
+        connection.execute(_DELETE_PARTS, (PART_MARK,))
         connection.execute("DELETE FROM holds WHERE held = 0")
         return Left(requests, amounts) if requests or amounts else None
 

@@ -29,13 +29,14 @@ from mgw.clients.limits import (
 from mgw.clients.local_counts import LocalCounts, LocalPermit, reached_of
 from mgw.clients.window import Entry
 from mgw.redis.away_minutes import AwayMinutes
-from mgw.redis.host_parts import HostTotal, host_total
+from mgw.redis.host_parts import HostTotal, Part, host_total
 from mgw.redis.host_totals import HostTotals, state_of_host
 from mgw.redis.limit_rows import (
     AskedRow,
     RowChange,
     Ticket,
     added_rows,
+    arguments_of,
     describe,
     end_in_ms,
     flight_keys,
@@ -53,7 +54,7 @@ from mgw.redis.link import GIVEN_UP, RedisLink
 from mgw.redis.protocol import UNREADABLE, Argument, RedisError
 from mgw.redis.replies import Begun, Executed, Sums, TotalRow
 from mgw.redis.scripts import BEGIN, END, RESET, RETURN, STATE, TAKE_OVER
-from mgw.redis.unanswered import Question, ToldEnd, Unanswered
+from mgw.redis.unanswered import Question, Resolved, ToldEnd, Unanswered
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +129,8 @@ class RedisTallies:
         """Tell of the end, or remember what it came to until Redis is back."""
         plan, prefix = permit.plan, self.link.prefix
         changes = minutes_at_end(prefix, permit, ticket, taken)
-        if permit in self._alone:
+        is_alone = permit in self._alone
+        if is_alone:
             self._forget_alone(permit, taken)
         totals = permit.totals if ticket is None else ticket.totals
         for row, total in zip(plan.periods, map(host_total, totals), strict=True):
@@ -139,7 +141,7 @@ class RedisTallies:
             amount = row.amount_of(taken)
             changes.append(RowChange(keys, "total", amount, held, "", total, row.allowance, row.shares))
         if not self.link.is_up:
-            self._remember(changes, self.local.clock())
+            self._remember(changes, in_redis=not is_alone)
             return None
         return self._tell([*flights_at_end(prefix, plan), *changes])
 
@@ -147,7 +149,7 @@ class RedisTallies:
         """Tell of a request that Redis has never counted, or remember it likewise."""
         changes = [change for change in added_rows(self.link.prefix, permit, taken) if change.amount]
         if not self.link.is_up:
-            self._remember(changes, self.local.clock())
+            self._remember(changes, in_redis=False)
         elif changes:
             _ = self._tell(changes)
 
@@ -271,7 +273,7 @@ class RedisTallies:
     def _release(self, permit: LocalPermit) -> None:
         pairs = zip(permit.plan.periods, permit.totals, strict=True)
         self.totals.release(
-            [(host_total(total), row.amount_of(permit.held)) for row, total in pairs if row.holds]
+            permit, [(host_total(total), row.amount_of(permit.held)) for row, total in pairs if row.holds]
         )
 
     # What ends
@@ -290,7 +292,7 @@ class RedisTallies:
         looked = [change for change in told.changes if change.total is not None or change.warned is not None]
         looked = [change for change in looked if change.total is not None or change.shares]
         if sums is None or len(sums) != len(looked):
-            self._unanswered.add_end(told, self.local.clock())
+            self._hold_again(told)
             self.link.fault(GIVEN_UP if sums is None else UNREADABLE)
             return ()
         warnings = Warnings()
@@ -305,54 +307,92 @@ class RedisTallies:
     def _on_lost(self, failure: Failure, told: ToldEnd) -> Warnings:
         """See when Redis is back whether it has counted that."""
         failure.trap(RedisError)
-        self._unanswered.add_end(told, self.local.clock())
+        self._hold_again(told)
         for change in told.changes:
             if change.total is not None:
                 change.total.away += max(0, change.amount - change.held)
         return ()
 
-    def _remember(self, changes: Sequence[RowChange], at: float) -> None:
-        """Keep what Redis does not have."""
+    def _hold_again(self, told: ToldEnd) -> None:
+        """Hold what a request held until it is known whether its end was counted."""
+        self._unanswered.add_end(told, self.local.clock())
+        for change in told.changes:
+            if change.total is not None and change.held:
+                self.totals.hold(change.total, change.held)
+
+    def _remember(self, changes: Sequence[RowChange], *, in_redis: bool) -> None:
+        """Keep what Redis does not have.
+
+        :param in_redis: whether what the request holds is held there.
+        """
+        now = self.local.clock()
         for change in changes:
             if change.total is None:
-                if change.amount < 0 and change.bucket:
-                    self._unanswered.taken_back.append(change)
-                else:
-                    self._minutes.add_again(change, at)
-            elif change.amount:
-                self.totals.parts.remember(change.total, change.amount)
+                self._remember_minute(change, now)
+            elif change.amount or change.held:
+                self.totals.parts.remember(change.total, change.amount, change.held if in_redis else 0)
+
+    def _remember_minute(self, change: RowChange, at: float) -> None:
+        if change.amount < 0 and change.bucket:
+            self._unanswered.taken_back.append(change)
+        else:
+            self._minutes.add_again(change, at)
 
     # What Redis is told when it is back
 
     def _return(self) -> None:
-        """Say what this host holds, and learn what of the last requests was counted."""
+        """Say what this host holds and has used, and learn what of the last requests was counted."""
         link, ids = self.link, self._unanswered.recent_ids()
         totals = list(self._unanswered.totals | self.totals.holding)
         flights = dict.fromkeys(self._unanswered.keys, 0) | dict(self._under_way())
         keys = [link.hosts_key, self._totals_key]
         keys += [key for host in ids for key in (self._end_key(host), self._begun_key(host))]
         keys += [row_keys(link.prefix, total.row, total.period)[0] for total in totals] + list(flights)
-        arguments = list[Argument]([link.host, len(ids), len(totals), *ids])
+        arguments = list[Argument]([link.host, len(ids), len(totals), len(flights), *ids])
         for total in totals:
             arguments += [total.here, total.requests, end_in_ms(total.period), describe(total)]
-        asked = link.run(RETURN, keys, *arguments, *flights.values())
-        _ = asked.addCallbacks(self._on_returned, _trap, (ids,))
+        arguments += flights.values()
+        parts = self.totals.parts.send()
+        for part in parts:
+            keys += self._keys_of(part)
+            arguments += [len(part[1]), *arguments_of(part)]
+        asked = link.run(RETURN, keys, *arguments)
+        _ = asked.addCallbacks(self._on_returned, _trap, (ids, [name for name, _ in parts]))
 
-    def _on_returned(self, executed: list[Executed], ids: list[str]) -> None:
+    def _on_returned(self, executed: list[Executed], ids: list[str], parts: list[str]) -> None:
         if len(executed) != len(ids):
             self.link.fault(UNREADABLE)
             return
-        for at, changes in self._unanswered.resolve(dict(zip(ids, executed, strict=True))):
-            self._remember(changes, at)
+        for name in parts:
+            self.totals.parts.forget(name)
         alone, self._alone = self._alone, {}
         for permit in alone:
             self._release(permit)
+        for end in self._unanswered.resolve(dict(zip(ids, executed, strict=True))):
+            self._tell_again(end)
         self._push()
         if not self._has_recalled:
             self._has_recalled = True
             kept = self.totals.file.state([], self.local.clock())
             if isinstance(kept, Deferred):
                 _ = kept.addCallback(self._on_kept)
+
+    def _tell_again(self, end: Resolved) -> None:
+        """Tell of an end that was not counted, or of one that was that it holds nothing any more."""
+        again = list[RowChange]()
+        for change in end.told.changes:
+            if change.total is None:
+                if not end.is_executed:
+                    self._remember_minute(change, end.at)
+                continue
+            if change.held:
+                self.totals.drop(change.total, change.held)
+            if not end.is_executed:
+                again.append(change)
+            elif change.held:
+                again.append(RowChange(change.keys, "total", 0, change.held, "", change.total))
+        if again:
+            _ = self._tell(again)
 
     def _on_kept(self, rows: list[RowState]) -> None:
         self.totals.parts.recall(rows, self.totals.find, self._push)
@@ -362,15 +402,10 @@ class RedisTallies:
         link = self.link
         if not link.is_up:
             return
-        for name, part in self.totals.parts.send():
-            keys = [row_keys(link.prefix, total.row, total.period)[0] for total in part]
-            arguments = list[Argument]([link.host])
-            for total, used in part.items():
-                sums = total.known
-                arguments += [used, end_in_ms(total.period), sums.resets, sums.used, describe(total)]
-            key = f"{link.prefix}part:{name}"
-            asked = link.run(TAKE_OVER, [link.hosts_key, self._totals_key, key, *keys], *arguments)
-            _ = asked.addCallbacks(self._on_taken_over, _trap, (name, list(part)))
+        for part in self.totals.parts.send():
+            keys = [link.hosts_key, self._totals_key, *self._keys_of(part)]
+            asked = link.run(TAKE_OVER, keys, link.host, *arguments_of(part))
+            _ = asked.addCallbacks(self._on_taken_over, _trap, (part[0], list(part[1])))
         taken_back, self._unanswered.taken_back = self._unanswered.taken_back, []
         changes = [*taken_back, *self._minutes.take()]
         if changes:
@@ -383,6 +418,11 @@ class RedisTallies:
         self.totals.parts.forget(name)
         for total, found in zip(totals, sums, strict=True):
             self.totals.learn(total, found)
+
+    def _keys_of(self, part: Part) -> list[str]:
+        prefix = self.link.prefix
+        totals = [row_keys(prefix, total.row, total.period)[0] for total in part[1]]
+        return [f"{prefix}part:{part[0]}", *totals]
 
     def _end_key(self, host: str) -> str:
         return f"{self.link.prefix}last-end:{host}"

@@ -3,6 +3,10 @@
 It is kept by outages: each has a name, and its part of each total is a total of its own in the host's store,
 whose period has that name behind it.  Redis remembers the names.  So a host that is killed between the moment
 at which Redis has taken a part and the one at which the store forgets it may send it again.
+
+What requests hold that were admitted in an outage is held in a part as well.  When its host is back, Redis
+takes over its parts and what it holds in one step; if the host is killed before, Redis has the holds of its
+last connection, and the store has the rest.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from secrets import token_hex
+
+from msgspec import Struct
 
 from mgw.clients.calendar_window import PART_MARK, Change, Total, TotalStore
 from mgw.clients.limits import Allowance, RowState
@@ -31,8 +37,6 @@ class HostTotal(Total, eq=False, weakref=True):
     """What requests of this host hold, whoever has admitted them."""
     requests: int = 0
     """How many do."""
-    in_file: Total | None = None
-    """The total in this host's own store, for what requests hold."""
 
     def is_used_up(self, most: int, used: int | None = None) -> bool:
         """Whether this is so; while Redis is away, nobody knows when this host's part has room again."""
@@ -46,7 +50,17 @@ def host_total(total: Total) -> HostTotal:
 
 
 FindTotal = Callable[[Allowance, Period], HostTotal]
-Part = tuple[str, dict[HostTotal, int]]
+
+
+class Amounts(Struct):
+    """What a part adds to a total."""
+
+    used: int = 0
+    in_file: int = 0
+    """Less than that by what Redis still takes for held: if this process ends, it counts that in full."""
+
+
+Part = tuple[str, dict[HostTotal, Amounts]]
 
 
 @dataclass(slots=True, eq=False)
@@ -57,20 +71,32 @@ class HostParts:
     """
 
     file: TotalStore
-    _name: str = field(default_factory=lambda: token_hex(8))
-    """That of the part to which is added now."""
-    _parts: dict[str, dict[HostTotal, int]] = field(default_factory=dict)
+    _name: str = ""
+    """That of the part to which is added now; empty: nothing was."""
+    _parts: dict[str, dict[HostTotal, Amounts]] = field(default_factory=dict)
     _sent: set[str] = field(default_factory=set)
     """Those that were sent on this connection."""
 
-    def remember(self, total: HostTotal, used: int) -> None:
-        """Keep what was used until Redis has it."""
-        self._add(self._name, total, used)
-        self.file.settle([Change(self._in_file(self._name, total), used, 0)])
+    @property
+    def name(self) -> str:
+        """Return the name of the part to which is added now."""
+        if not self._name:
+            self._name = token_hex(8)
+            self._parts[self._name] = {}
+        return self._name
+
+    def remember(self, total: HostTotal, used: int, held: int) -> None:
+        """Keep what was used until Redis has it.
+
+        :param held: what the request holds in Redis.
+        """
+        name = self.name
+        self._add(name, total, Amounts(used, used - held))
+        self.file.settle([Change(self.in_part(name, total), used - held, 0)])
 
     def send(self) -> list[Part]:
         """Return what Redis is to be told; what is used from now on belongs to another part."""
-        self._name = token_hex(8)
+        self._name = ""
         parts = [(name, part) for name, part in self._parts.items() if name not in self._sent]
         self._sent.update(self._parts)
         return parts
@@ -82,9 +108,9 @@ class HostParts:
     def forget(self, name: str) -> None:
         """Keep no more what Redis has."""
         changes = []
-        for total, used in self._parts.pop(name, {}).items():
-            total.kept -= used
-            changes.append(Change(self._in_file(name, total), -used, 0))
+        for total, amounts in self._parts.pop(name, {}).items():
+            total.kept -= amounts.used
+            changes.append(Change(self.in_part(name, total), -amounts.in_file, 0))
         if changes:
             self.file.settle(changes)
 
@@ -104,7 +130,7 @@ class HostParts:
             allowance = Allowance(row.limit, row.most or 1, row.holder, refuses=row.refuses)
             total = find(allowance, Period(period, -inf, ends))
             if name:
-                self._add(name, total, row.used)
+                self._add(name, total, Amounts(row.used, row.used))
             else:
                 held[total] = held.get(total, 0) + row.used
         if held:
@@ -116,28 +142,24 @@ class HostParts:
         """Keep what requests held as a part; that is known once the store has it."""
         name, changes = token_hex(8), list[Change]()
         for total, used in held.items():
-            changes.append(Change(self.whole(total), -used, 0))
-            changes.append(Change(self._in_file(name, total), used, 0))
+            changes.append(Change(self.file.find(total.row, total.period), -used, 0))
+            changes.append(Change(self.in_part(name, total), used, 0))
 
         def on_written(_: Total | None) -> None:
             for total, used in held.items():
-                self._add(name, total, used)
+                self._add(name, total, Amounts(used, used))
             then()
 
         self.file.begin(changes, on_written)
 
-    def _add(self, name: str, total: HostTotal, used: int) -> None:
-        part = self._parts.setdefault(name, {})
-        part[total] = part.get(total, 0) + used
-        total.kept += used
+    def _add(self, name: str, total: HostTotal, more: Amounts) -> None:
+        amounts = self._parts.setdefault(name, {}).setdefault(total, Amounts())
+        amounts.used += more.used
+        amounts.in_file += more.in_file
+        total.kept += more.used
 
-    def whole(self, total: HostTotal) -> Total:
-        """Return the total in the store, for what requests hold."""
-        if total.in_file is None:
-            total.in_file = self.file.find(total.row, total.period)
-        return total.in_file
-
-    def _in_file(self, name: str, total: HostTotal) -> Total:
+    def in_part(self, name: str, total: HostTotal) -> Total:
+        """Return the part of a total in the store."""
         period = total.period
         named = Period(f"{period.name}{PART_MARK}{name}", period.begins, period.ends)
         return self.file.find(total.row, named)

@@ -36,6 +36,8 @@ class HostTotals:
     file: TotalStore
     holding: set[HostTotal] = field(default_factory=set)
     """Those in which requests of this host hold something."""
+    alone: dict[object, str] = field(default_factory=dict)
+    """The requests in progress that are held in the store, with the names of the parts."""
     parts: HostParts = field(init=False)
     """What was used that Redis does not have."""
     _totals: WeakValueDictionary[tuple[str, str, bool, str], HostTotal] = field(
@@ -75,14 +77,20 @@ class HostTotals:
                 full = total if full is None or total.period.ends > full.period.ends else full
         if full is not None:
             return then(full)
-        held = list[Change]()
+        name, held = self.parts.name, list[Change]()
         for change in changes:
             total = host_total(change.total)
             total.away += change.used + change.held
             if change.held:
                 self.hold(total, change.held)
-            held.append(Change(self.parts.whole(total), 0, change.used + change.held))
-        return self.file.begin(held, then)
+            held.append(Change(self.parts.in_part(name, total), 0, change.used + change.held))
+
+        def on_written(full: Total | None) -> T:
+            found = then(full)
+            self.alone[found] = name
+            return found
+
+        return self.file.begin(held, on_written)
 
     def settle(self, changes: Changes) -> None:
         """Count the end of a request, as far as Redis does not."""
@@ -114,11 +122,15 @@ class HostTotals:
         total.known = sums if is_newer else Sums(known.used, sums.held, known.resets)
         total.away = total.kept
 
-    def release(self, held: Sequence[tuple[HostTotal, int]]) -> None:
-        """Hold no more in the file what a request held that was admitted here alone."""
-        changes = [Change(self.parts.whole(total), 0, -amount) for total, amount in held if amount]
-        if changes:
-            self.file.settle(changes)
+    def release(self, request: object, held: Sequence[tuple[HostTotal, int]]) -> None:
+        """Hold no more in the store what a request held that was admitted here alone."""
+        name = self.alone.pop(request, None)
+        if name is not None:
+            changes = [
+                Change(self.parts.in_part(name, total), 0, -amount) for total, amount in held if amount
+            ]
+            if changes:
+                self.file.settle(changes)
 
     def _has_room(self, total: HostTotal, most: int) -> bool:
         room = most - total.known.used - total.known.held

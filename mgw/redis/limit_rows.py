@@ -12,7 +12,7 @@ from mgw.clients.limits import LIMITS_BY_NAME, Allowance, RowState, Shares, Take
 from mgw.clients.local_counts import LocalPermit
 from mgw.clients.period import Period
 from mgw.clients.tally import CountingPlan, MinuteRow, PeriodRow
-from mgw.redis.host_parts import HostTotal, host_total
+from mgw.redis.host_parts import HostTotal, Part, host_total
 from mgw.redis.protocol import Argument
 from mgw.redis.replies import MAX_NUMBER, MAX_WAIT_MS, Begun, Sums, TotalRow
 from mgw.redis.scripts import COARSE_MS, FINE_LIMIT, FINE_MS
@@ -204,6 +204,15 @@ def end_in_ms(period: Period) -> int:
     """Return when a period ends, in Unix milliseconds."""
     ends = end_of(period)
     return NEVER if ends is None else round(ends * 1000)
+
+
+def arguments_of(part: Part) -> list[Argument]:
+    """Return what a script gets for a part."""
+    arguments = list[Argument]()
+    for total, amounts in part[1].items():
+        sums = total.known
+        arguments += [amounts.used, end_in_ms(total.period), sums.resets, sums.used, describe(total)]
+    return arguments
 
 
 def describe(total: Total) -> str:

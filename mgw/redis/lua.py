@@ -144,6 +144,22 @@ local function keep_total(index, key, ends, about, now)
     redis.call('PEXPIRE', key, string.format('%.0f', math.max(0, ends - now) + 3456000000))
   end
 end
+local function take_over(first, count, a, now)
+  local is_new, sums = redis.call('GET', KEYS[first]) == false, {}
+  redis.call('SET', KEYS[first], 1, 'PX', 3456000000)
+  for i = first + 1, first + count do
+    local amount, ends = tonumber(ARGV[a]), tonumber(ARGV[a + 1])
+    local total = find_total(KEYS[1], KEYS[i], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3]), now)
+    if is_new then
+      total.u = redis.call('HINCRBY', KEYS[i], 'u', ARGV[a])
+      if amount < 0 then total.n = redis.call('HINCRBY', KEYS[i], 'n', 1) end
+    end
+    keep_total(KEYS[2], KEYS[i], ends, ARGV[a + 4], now)
+    sums[#sums + 1] = {total.u, total.h, total.n, total.lost, total.requests, 0, 0}
+    a = a + 5
+  end
+  return sums
+end
 local function minute_held(hosts, list, hash, now)
   local key, total = hash .. ':held', 0
   for host, amount in pairs(fields_of(key)) do

@@ -185,15 +185,16 @@ return {1, sums}
 
 _RETURN: Final = """
 local now = now_ms()
-local known, totals, executed = tonumber(ARGV[2]), tonumber(ARGV[3]), {}
+local known, totals, flights, executed = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), {}
 for i = 1, known do
-  redis.call('ZREM', KEYS[1], ARGV[3 + i])
+  redis.call('ZREM', KEYS[1], ARGV[4 + i])
   executed[i] = {tonumber(redis.call('GET', KEYS[1 + 2 * i]) or 0), redis.call('HGETALL', KEYS[2 + 2 * i])}
 end
-for total = 1, totals do
-  local key, a = KEYS[2 + 2 * known + total], known + 4 * total
-  for i = 1, known do
-    local host = ARGV[3 + i]
+local k, a = 3 + 2 * known, 5 + known
+for i = k, k + totals - 1 do
+  local key = KEYS[i]
+  for id = 1, known do
+    local host = ARGV[4 + id]
     redis.call('HDEL', key, 'h:' .. host, 'c:' .. host)
     local counted = redis.call('HGET', key, 'f:' .. host)
     if counted then
@@ -206,14 +207,22 @@ for total = 1, totals do
     redis.call('HSET', key, 'h:' .. ARGV[1], ARGV[a], 'c:' .. ARGV[1], ARGV[a + 1])
   end
   keep_total(KEYS[2], key, tonumber(ARGV[a + 2]), ARGV[a + 3], now)
+  a = a + 4
 end
-for i = 3 + 2 * known + totals, #KEYS do
-  local count = ARGV[i + 1 - known + 3 * totals]
-  for k = 1, known do redis.call('HDEL', KEYS[i], ARGV[3 + k]) end
-  if tonumber(count) > 0 then
-    redis.call('HSET', KEYS[i], ARGV[1], count)
+k = k + totals
+for i = k, k + flights - 1 do
+  for id = 1, known do redis.call('HDEL', KEYS[i], ARGV[4 + id]) end
+  if tonumber(ARGV[a]) > 0 then
+    redis.call('HSET', KEYS[i], ARGV[1], ARGV[a])
     redis.call('PEXPIRE', KEYS[i], 60000)
   end
+  a = a + 1
+end
+k = k + flights
+while k <= #KEYS do
+  local count = tonumber(ARGV[a])
+  take_over(k, count, a + 1, now)
+  k, a = k + 1 + count, a + 1 + 5 * count
 end
 return executed
 """
@@ -221,16 +230,7 @@ return executed
 _TAKE_OVER: Final = """
 local now = now_ms()
 if not is_alive(KEYS[1], ARGV[1], now) then return {} end
-local is_new, sums = redis.call('GET', KEYS[3]) == false, {}
-redis.call('SET', KEYS[3], 1, 'PX', 3456000000)
-for i = 4, #KEYS do
-  local a = 5 * i - 18
-  local total = find_total(KEYS[1], KEYS[i], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3]), now)
-  if is_new then total.u = redis.call('HINCRBY', KEYS[i], 'u', ARGV[a]) end
-  keep_total(KEYS[2], KEYS[i], tonumber(ARGV[a + 1]), ARGV[a + 4], now)
-  sums[#sums + 1] = {total.u, total.h, total.n, total.lost, total.requests, 0, 0}
-end
-return {1, sums}
+return {1, take_over(3, #KEYS - 3, 2, now)}
 """
 
 _STATE: Final = """
@@ -324,13 +324,14 @@ totals and of all rows that may warn, each with the share that was warned of bef
 is gone."""
 RETURN: Final = Script(_RETURN, read_executed)
 """Say what a host holds that had other ids before.  Keys: hosts, totals, for each of these ids the number of
-its last end and the buckets of what it began, then totals, and hashes of what is under way.  Arguments: id,
-how many ids, how many totals, the ids, for each total what is held by how many requests, the end of the
-period, and what the total is, and for each hash how many are under way.  Answers the numbers and buckets."""
+its last end and the buckets of what it began, then totals, hashes of what is under way, and parts as below.
+Arguments: id, how many ids, totals and hashes, the ids, for each total what is held by how many requests, the
+end of the period, and what the total is, for each hash how many are under way, and for each part how many
+totals, and these.  Answers the numbers and buckets."""
 TAKE_OVER: Final = Script(_TAKE_OVER, read_ended)
 """Add what a host has counted alone, unless that was added before.  Keys: hosts, totals, the name of it, and
 totals.  Arguments: id, and for each total the amount, the end of the period, resets and use as above, and
-what the total is.  Answers as an end does."""
+what the total is.  What is negative was counted too much, which raises ``n``.  Answers as an end does."""
 STATE: Final = Script(_STATE, read_state)
 """Return all totals of periods that are not over.  Keys: hosts, totals.  What a host held that is not alive
 is shown as used; the next request or end takes it over, which the log then says."""

@@ -40,6 +40,15 @@ class ToldEnd(Struct, frozen=True, eq=False):
     changes: Sequence[RowChange]
 
 
+class Resolved(Struct, frozen=True, eq=False):
+    """An end of which Redis has said whether it was counted."""
+
+    at: float
+    """When it was told."""
+    told: ToldEnd
+    is_executed: bool
+
+
 @dataclass(slots=True, eq=False)
 class Unanswered:
     """What nobody knows about, by the ids of this host."""
@@ -90,8 +99,8 @@ class Unanswered:
                 self.keys.add(held_key(change.keys))
         self._ends.setdefault(told.host, []).append((at, told))
 
-    def resolve(self, executed: Mapping[str, Executed]) -> Iterator[tuple[float, Sequence[RowChange]]]:
-        """Know what was executed; yield the changes that were not, and when they were told."""
+    def resolve(self, executed: Mapping[str, Executed]) -> Iterator[Resolved]:
+        """Know what was executed, and yield the ends."""
         ends, self._ends = self._ends, {}
         questions, self._questions = self._questions, {}
         for host, numbered in questions.items():
@@ -103,8 +112,7 @@ class Unanswered:
         for host, told in ends.items():
             last = executed.get(host, _NOTHING).last_end
             for at, end in told:
-                if end.number > last:
-                    yield at, end.changes
+                yield Resolved(at, end, end.number <= last)
 
     def _take_back(self, question: Question, buckets: Sequence[str]) -> None:
         for row, bucket in zip(question.rows, buckets, strict=False):

@@ -391,7 +391,9 @@ def test_hosts_without_redis_use_their_parts_of_what_was_left(
         wait_for_redis(gateways, is_up=True)
         for gateway in gateways:
             assert fill(gateway, ALICE) == 0
-        assert used(wait_for_rows(gateways[0])) == spent + sum(found)
+        # One of the hosts has not heard of the last request, and is the first to say what was used.
+        missed = 0 if is_persistent else COST
+        assert spent + sum(found) - missed <= used(wait_for_rows(gateways[0])) <= spent + sum(found)
         assert [gateway.stop() for gateway in gateways] == [0, 0]
         assert charged(gateways) == spent + sum(found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -196,7 +197,7 @@ def test_what_redis_does_not_have_yet_is_not_forgotten_in_the_next_outage(fleet:
     first.spend(2)
     first.link.lose()
     first.spend(3)
-    first.link.loses = TAKE_OVER, False  # what is told when it is back
+    first.link.loses = RETURN, False  # with what it is told when it is back
     first.link.connect()
     assert not first.link.is_up
     first.spend(1)
@@ -454,7 +455,7 @@ def test_a_host_that_is_killed_while_it_hands_over_is_counted_once(fleet: Fleet,
     first, second, _ = fleet
     first.link.lose()
     first.spend(3)
-    first.link.loses = TAKE_OVER, is_executed
+    first.link.loses = RETURN, is_executed
     first.link.connect()
     restart(first)
     second.link.connect()
@@ -600,3 +601,95 @@ def test_the_requests_are_counted_that_a_host_held_which_was_killed_in_an_outage
         first.start()
     (said,) = [event for event in events if "amounts" in event]
     assert said["requests"] == 2
+
+
+def test_a_redis_that_is_restored_from_an_old_snapshot_goes_on_from_what_hosts_have_seen(
+    fleet: Fleet, redis: ClockedRedis
+) -> None:
+    first, second, _ = fleet
+    first.spend(3)
+    permit = first.permit(BUDGET, 2)
+    snapshot = {key: redis.call("DUMP", key) for key in redis.call("KEYS", "mgw:*")}
+    first.end(permit, 1)
+    assert answer_of(second.counts.reset("gateway", None, 1))
+    second.spend(2)
+    redis.call("FLUSHALL")
+    for key, dump in snapshot.items():
+        redis.call("RESTORE", key, 0, dump)
+    for host in (first, second):
+        host.link.lose()
+        host.link.connect()
+        assert host.admits(BUDGET)
+    assert first.sums() == second.sums() == (3, 0)
+
+
+class Killed(Exception):
+    """The host is killed at this moment."""
+
+
+def serve_until_killed(host: Host, scripts: int, *, is_executed: bool) -> tuple[int, int]:
+    """Serve, also in an outage, until a host is killed with a script of this number.
+
+    Returns what has to be counted at least and at most.
+    """
+    counted, kept = [0, 0], dict[str, Permit]()
+    run, left = host.link.run, iter(range(scripts))
+
+    def kill(*words: Any) -> Deferred[Any]:
+        if next(left, None) is None:
+            if is_executed:
+                _ = run(*words)
+            raise Killed
+        return run(*words)
+
+    def begin(name: str, held: int) -> None:
+        counted[1] += held  # Redis may have counted it, though the host has not heard of that
+        kept[name] = host.permit(BUDGET, held)
+        counted[0] += held
+
+    def end(name: str, held: int, used: int) -> None:
+        counted[0] += used - held
+        host.end(kept[name], used)
+        counted[1] += used - held
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host.link, "run", kill)
+        try:
+            begin("a", 3)
+            begin("b", 4)
+            end("b", 4, 2)
+            host.link.lose()
+            for name in ("c", "d"):
+                begin(name, 5)
+            end("c", 5, 1)
+            end("a", 3, 2)
+            host.link.connect()
+            begin("e", 1)
+            end("d", 5, 3)
+            host.link.lose()
+            begin("f", 2)
+            host.link.connect()
+            end("f", 2, 1)
+        except Killed:
+            pass
+    return counted[0], counted[1]
+
+
+@pytest.mark.parametrize("is_executed", [True, False])
+@pytest.mark.parametrize("scripts", range(15))
+def test_a_host_that_is_killed_at_any_script_is_counted_once(
+    redis: ClockedRedis, tmp_path: Path, scripts: int, is_executed: bool
+) -> None:
+    redis.call("FLUSHALL")
+    now = Now()
+    first, second = (Host(redis, now, name, tmp_path) for name in ("a", "b"))
+    rows = (replace(BUDGET[0], most=1000),)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[__name__], "BUDGET", rows)
+        least, most = serve_until_killed(first, scripts, is_executed=is_executed)
+        restart(first)
+        second.link.connect()
+        assert second.admits(rows)
+        used, held = second.sums(rows)
+    assert held == 0
+    assert least <= used <= most

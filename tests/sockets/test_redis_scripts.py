@@ -262,7 +262,7 @@ def test_what_a_host_held_that_is_gone_counts_in_full_after_twelve_seconds(redis
 def come_back(redis: Redis, now: int, before: str, host: str, held: int) -> Reply:
     redis.run(HEARTBEAT, now, ("hosts",), host, "new", before, HOST_MS)
     keys = ("hosts", "totals", f"last-end:{before}", f"begun:{before}", SPENT)
-    return redis.run(RETURN, now, keys, host, 1, 1, before, held, 1, BEGUN + 9000, ABOUT)
+    return redis.run(RETURN, now, keys, host, 1, 1, 0, before, held, 1, BEGUN + 9000, ABOUT)
 
 
 @pytest.mark.parametrize("is_noticed", [True, False])
@@ -407,7 +407,7 @@ def test_the_buckets_of_what_began_are_told_until_their_answer_has_come(redis: R
     begin_requests(redis, 300, 3, "1")
     begin_requests(redis, 300, 0)
     keys = "hosts", "totals", "last-end:a", "begun:a"
-    ((last, begun),) = redis.run(RETURN, 300, keys, "b", 1, 0, "a")
+    ((last, begun),) = redis.run(RETURN, 300, keys, "b", 1, 0, 0, "a")
     assert (last, begun[:2], begun[2]) == (0, [b"2", buckets[1]], b"3")
     assert 60_000 < redis.life("begun:a") <= 61_000
 
@@ -419,7 +419,7 @@ def test_what_a_host_has_under_way_is_its_own_under_another_id(redis: Redis) -> 
         redis.begin(0, most=9, host=host)
     redis.call("PEXPIRE", "under-way", 5000)
     keys = "hosts", "totals", "last-end:a", "begun:a", "under-way", "empty"
-    redis.run(RETURN, 1, keys, "c", 1, 0, "a", 7, 0)
+    redis.run(RETURN, 1, keys, "c", 1, 0, 2, "a", 7, 0)
     assert redis.call("HGETALL", "under-way") == [b"b", b"1", b"c", b"7"]
     assert redis.life("under-way") > 59_000
     assert not redis.call("EXISTS", "empty")

@@ -468,7 +468,6 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.workers.forked_process.MAX_MESSAGE_BYTES",
     "mgw.workers.internal_listener.MAX_LINE_BYTES",
     "mgw.workers.internal_listener.MAX_PATH_BYTES",
-    "mgw.redis.counts._MAX_AWAY_SECONDS",
     "mgw.redis.link.MAX_RETRY_SECONDS",
     "mgw.redis.cooldowns.MAX_KEPT",
     "mgw.workers.rows.MAX_MESSAGE_BYTES",

@@ -96,11 +96,11 @@ def test_what_redis_does_not_have_yet_takes_room_whatever_it_has_said_meanwhile(
     totals = HostTotals(cast(RedisLink, link), NoStore())
     row = row_of(BUDGET.name, 10, "gateway")
     total = totals.find(row, period_of(BUDGET.window, 0.0))
-    totals.parts.remember(total, 3)
+    totals.parts.remember(total, 3, 0)
     for sends in (False, True):
         if sends:
             ((name, part),) = totals.parts.send()
-            assert part == {total: 3}
+            assert [(each, amounts.used) for each, amounts in part.items()] == [(total, 3)]
         totals.learn(total, Sums(2, 0, 0))
         assert totals.begin([Change(total, 0, 0, 10)], lambda full: full) is None, "its part of 8 is 4"
         totals.settle([Change(total, 1, 0)])
