@@ -261,6 +261,27 @@ def test_requests_under_way_to_a_redis_that_hangs_are_decided_alone_in_time(serv
     run(server, work)
 
 
+def test_a_redis_that_hangs_counts_each_request_of_a_minute_once(server: RedisServer) -> None:
+    async def work(hosts: Hosts) -> None:
+        assert isinstance(await hosts.acquire(1), Permit)
+        server.hang()
+        alone = [await hosts.acquire(number) for number in (0, 0, 0, 0, 2)]
+        assert [type(each) is LimitReached for each in alone] == [False, False, False, True, False]
+        await deferLater(running_reactor(), 2)
+        hosts.release(0, alone[1], refused=True)
+        server.go_on()
+        await hosts.up()
+        # Of nine, one was counted before and three alone, and whatever Redis found later is taken back.
+        for number in (0, 1, 2, 0, 1):
+            await hosts.eventually(lambda number=number: hosts.acquire(number), Permit)  # type: ignore[misc]  # bound now
+        assert (
+            refusals([(number, await hosts.acquire(number)) for number in range(3)])
+            == ["requests_per_minute"] * 3
+        )
+
+    run(server, work, limits(requests_per_minute=9))
+
+
 def test_a_change_of_the_prefix_is_another_fleet(server: RedisServer) -> None:
     async def work(hosts: Hosts) -> None:
         config = server.config(SESSIONS)
