@@ -24,7 +24,8 @@ from mgw.config.provider import Provider
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.credentials.build import CredentialFiles, build_credentials, read_credential_files
-from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.on_behalf import OnBehalfOf
+from mgw.credentials.provider import CallerToken, CredentialProvider
 from mgw.credentials.signed_again import SignedAgain
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.subscription.rewrite import BodyRewrite, rewrites_of
@@ -104,6 +105,8 @@ class Generation:
     """Whether a sink of usage events asks for the client's trace."""
     signs: bool = field(init=False)
     """Whether some providers get signed requests, whose bodies must have been hashed."""
+    is_on_behalf: bool = field(init=False)
+    """Whether some providers are asked with tokens of each caller's own."""
     chance: Callable[[], float] = random
     """Returns a random number from 0 to 1."""
     in_use: int = 0
@@ -118,9 +121,15 @@ class Generation:
         self.error_messages = self.config.hooks.error_messages
         self.reads_trace = self.config.hooks.otlp is not None
         self.signs = any(source.signs for source in self.credentials.values())
+        self.is_on_behalf = any(isinstance(source, OnBehalfOf) for source in self.credentials.values())
         for name, upstream in self.upstreams.items():
             upstream.use_shapes(self.memo.shapes_of(name))
         self.tries_again = has_retries or any(len(targets) > 1 for targets in aliases)
+
+    def credentials_for(self, provider: str, token: CallerToken | None) -> CredentialProvider:
+        """Return the source of a provider's credentials, for the caller with this token or without one."""
+        source = self.credentials[provider]
+        return source.for_caller(token) if isinstance(source, OnBehalfOf) else source
 
     def known_secrets(self) -> list[Secret]:
         """Return all that it was configured with, and what its sources of credentials know."""

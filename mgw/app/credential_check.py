@@ -7,6 +7,7 @@ from mgw.config.aws_profiles import read_shared_file
 from mgw.config.aws_settings import AwsSettings
 from mgw.config.file_faults import unreadable
 from mgw.config.jwt import JWT
+from mgw.config.oauth import is_on_behalf
 from mgw.config.problems import dotted_path
 from mgw.config.provider import Provider
 from mgw.config.quoting import quote, redact
@@ -27,7 +28,8 @@ def token_sources(config: Config) -> list[str]:
         oauth = provider.oauth
         if provider.auth is AuthMode.OAUTH2 and oauth is not None and oauth.token_url is not None:
             url = redact(oauth.token_url.partition("?")[0])
-            found.append(f"{where}: auth oauth2, tokens from {url} by {oauth.grant}")
+            whose = ", exchanged for each caller's own token" if is_on_behalf(oauth) else ""
+            found.append(f"{where}: auth oauth2, tokens from {url} by {oauth.grant}{whose}")
         elif provider.google is not None:
             found.append(f"{where}: auth {provider.auth}, {describe_google(provider)}")
         elif provider.aws is not None:

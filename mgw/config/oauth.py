@@ -272,6 +272,11 @@ class OAuthSettings(Settings):
     )
 
 
+def is_on_behalf(oauth: OAuthSettings) -> bool:
+    """Whether each client's own token is exchanged."""
+    return CallerToken.CLIENT in (oauth.subject_token, oauth.assertion)
+
+
 def forms_of(name: str) -> tuple[str, ...]:
     """Return the settings that state a value: itself, a variable that holds it, or the client's own token."""
     forms = (name, f"{name}_env", IN_PLACE_OF_FILES.get(name, name))

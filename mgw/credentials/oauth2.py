@@ -12,9 +12,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.config.oauth import JWT_TYPE, BodyFormat, ClientAuth, Grant, OAuthSettings
+from mgw.config.oauth import JWT_TYPE, BodyFormat, ClientAuth, Grant, OAuthSettings, is_on_behalf
 from mgw.config.provider import Provider
 from mgw.config.proxy import ProxyAddress
+from mgw.credentials.on_behalf import OnBehalfOf
 from mgw.credentials.refresh_tokens import RefreshTokens
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.sources import CredentialSources
@@ -27,7 +28,7 @@ from mgw.credentials.token_request import (
     basic_authorization,
     parse_token_text,
 )
-from mgw.nouns.secret import Secret
+from mgw.nouns.secret import Secret, key_hash
 from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.reactor.regular_file import MAX_TOKEN_FILE, read_regular_file
 
@@ -36,6 +37,11 @@ JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 TOKEN_EXCHANGE_GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 (a grant's name)
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 (a type's name)
+
+CALLER_REFUSALS: Final = frozenset(
+    {"invalid_grant", "invalid_token", "interaction_required", "login_required", "consent_required"}
+)
+"""Errors of an endpoint that refuse the token of a caller, and are not the gateway's to mend."""
 
 Form = dict[str, str | Secret]
 
@@ -52,6 +58,8 @@ class OAuthGrant(Struct, frozen=True):
     refresh_token: Secret | None = None
     file: str | None = None
     """The file that holds the subject token or the assertion."""
+    of_caller: bool = False
+    """Whether the subject token or the assertion is the one that a caller has sent."""
     fields: tuple[tuple[str, str | Secret], ...] = ()
     """The other fields of the form, in order; the operator's own may be secret."""
     headers: tuple[tuple[str, Secret], ...] = ()
@@ -63,6 +71,12 @@ class OAuthGrant(Struct, frozen=True):
         audience = dict(self.fields).get("audience")
         stated = audience if isinstance(audience, str) else None
         return self.client_id or stated or self.file or self.token_url
+
+    @property
+    def refusals(self) -> frozenset[str]:
+        """The errors that refuse a caller's token; RFC 8693 2.2.2 has one of its own."""
+        own = {"invalid_request"} if self.grant == Grant.TOKEN_EXCHANGE else set()
+        return CALLER_REFUSALS | own
 
 
 def grant_of(oauth: OAuthSettings) -> OAuthGrant:
@@ -89,6 +103,7 @@ def grant_of(oauth: OAuthSettings) -> OAuthGrant:
         client_auth=oauth.client_auth,
         refresh_token=oauth.refresh_token if oauth.grant == Grant.REFRESH_TOKEN else None,
         file=oauth.subject_token_file if is_exchange else oauth.assertion_file,
+        of_caller=is_on_behalf(oauth),
         fields=tuple(fields),
         headers=tuple((name, Secret(value)) for name, value in oauth.headers.items()),
         body=oauth.body,
@@ -131,13 +146,24 @@ class OAuthTokens:
             case Grant.REFRESH_TOKEN:
                 return await self._refresh()
             case Grant.TOKEN_EXCHANGE:
-                subject = await self._run(partial(read_token, self._grant.file, "the subject token"))
-                return await self._request({"grant_type": TOKEN_EXCHANGE_GRANT, "subject_token": subject})
+                return await self.exchange(
+                    await self._run(partial(read_token, self._grant.file, "the subject token"))
+                )
             case Grant.JWT_BEARER:
-                assertion = await self._run(partial(read_token, self._grant.file, "the assertion"))
-                return await self._request({"grant_type": JWT_BEARER_GRANT, "assertion": assertion})
+                return await self.exchange(
+                    await self._run(partial(read_token, self._grant.file, "the assertion"))
+                )
             case vendors:
                 return await self._request({"grant_type": vendors})
+
+    async def exchange(self, token: Secret) -> TokenResponse:
+        """Return a new token for another one, by token exchange or as an assertion.
+
+        :raises TokenRequestError: there is none.
+        """
+        if self._grant.grant == Grant.TOKEN_EXCHANGE:
+            return await self._request({"grant_type": TOKEN_EXCHANGE_GRANT, "subject_token": token})
+        return await self._request({"grant_type": JWT_BEARER_GRANT, "assertion": token})
 
     async def _assertion(self) -> Form:
         """Return what shows the client in place of a secret, if there is an assertion."""
@@ -175,10 +201,26 @@ def oauth_source(
     return sources.use_token((grant, proxy), grant.identity, tokens.fetch, single_use=single_use)
 
 
-def make_credentials(provider: Provider, sources: CredentialSources) -> RenewedToken:
+def on_behalf_source(grant: OAuthGrant, sources: CredentialSources, proxy: ProxyAddress | None) -> OnBehalfOf:
+    """Return the sources of the callers whose tokens a grant exchanges."""
+
+    def build() -> OnBehalfOf:
+        tokens = OAuthTokens(grant, sources.client(proxy), sources.refresh_tokens, sources.run)
+        named, recent = key_hash(grant.identity), sources.recent
+        return OnBehalfOf(
+            tokens.exchange, named, grant.refusals, sources.monotonic, sources.wall, recent=recent
+        )
+
+    return sources.use((grant, proxy), build)
+
+
+def make_credentials(provider: Provider, sources: CredentialSources) -> RenewedToken | OnBehalfOf:
     """Return the source of the tokens that a provider's ``oauth`` block describes."""
     assert provider.oauth is not None
-    return oauth_source(grant_of(provider.oauth), sources, provider.proxy)
+    grant = grant_of(provider.oauth)
+    if grant.of_caller:
+        return on_behalf_source(grant, sources, provider.proxy)
+    return oauth_source(grant, sources, provider.proxy)
 
 
 def read_token(file: str | None, what: str) -> Secret:

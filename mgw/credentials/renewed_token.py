@@ -41,6 +41,7 @@ from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.credentials.state import CredentialState, State
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
+from mgw.nouns.errors import Reason
 from mgw.nouns.secret import Secret
 from mgw.reactor.rate_limited_log import REPORT_SECONDS
 from mgw.reactor.single_flight import SingleFlight
@@ -101,6 +102,23 @@ def _hold_nothing() -> None:
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class FailureWarnings:
+    """Lets through one warning a minute of renewals that fail, which no request tells of."""
+
+    _next: float = float("-inf")
+
+    def are_due(self, now: float) -> bool:
+        """Tell whether to warn now.
+
+        :param now: seconds on a clock that nobody sets.
+        """
+        if now < self._next:
+            return False
+        self._next = now + REPORT_SECONDS
+        return True
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class RenewedToken:
     """Gives out a credential that is good, such as ``Authorization: Bearer`` with a token.
 
@@ -112,6 +130,9 @@ class RenewedToken:
     :param recent: is told of each token.
     :param renewal: when it is renewed, and what it becomes.
     :param on_close: is called when nobody needs this any longer.
+    :param ends_at: when that in exchange for which tokens are got is no longer valid, on the clock of
+        ``monotonic``: no token is kept for longer.
+    :param warnings: says when a failure is logged; others may have the same.
     """
 
     fetch: TokenFetch
@@ -122,6 +143,8 @@ class RenewedToken:
     recent: RecentSecrets = NOWHERE
     renewal: Renewal = BEARER
     on_close: Callable[[], None] = _hold_nothing
+    ends_at: float = float("inf")
+    warnings: FailureWarnings = field(default_factory=FailureWarnings)
     failures: int = 0
     """How many requests for a new token have failed."""
     _credential: Credential | None = None
@@ -130,7 +153,6 @@ class RenewedToken:
     _renew_at: float = float("-inf")
     _expires_at: float = float("-inf")
     _retry_at: float = float("-inf")
-    _warn_at: float = float("-inf")
     _new_until: float = float("-inf")
     """The time until which a refusal of the token is passed on to the client."""
     _is_refused: bool = False
@@ -269,20 +291,26 @@ class RenewedToken:
             self._is_refused = False
             self._retry_at = self.monotonic() + RETRY_SECONDS
             return error.copy()
+        if self._credential is not None:
+            # requests that were sent with it may still be answered
+            self.recent.note(self._credential.key, self._further)
         self.recent.note(token)
         self._new_until = self.monotonic() + NEW_SECONDS if self._is_refused else float("-inf")
         self._is_refused = False
         credential = self.renewal.credential_of(token, self.key_hash)
         self._credential, self._further = credential, token.further
-        self._expires_at = asked_at + token.expires_in
-        self._renew_at = self._expires_at - min(self.renewal.seconds, token.expires_in / 2)
+        expires_at = asked_at + token.expires_in
+        renew_at = expires_at - min(self.renewal.seconds, token.expires_in / 2)
+        # one that outlives what it was got for is not renewed before that ends: another would end then, too
+        self._expires_at, self._renew_at = min(expires_at, self.ends_at), min(renew_at, self.ends_at)
         return credential
 
     def _note_failure(self, result: Credential | TokenRequestError) -> None:
-        """Log what no request tells of, once a minute."""
+        """Log what no request tells of, once a minute; what is for the client to mend is not said here."""
+        if not isinstance(result, TokenRequestError) or result.reason is not Reason.CREDENTIAL_SOURCE:
+            return
         now = self.monotonic()
-        if isinstance(result, TokenRequestError) and now >= self._warn_at:
-            self._warn_at = now + REPORT_SECONDS
+        if self.warnings.are_due(now):
             _log.warn(
                 "a token could not be renewed: {message} ({where}); the old one is valid for {seconds:.0f} s",
                 message=result.message,

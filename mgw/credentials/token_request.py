@@ -1,7 +1,7 @@
 """Request a token from an endpoint: the request, its limits, and valid responses.
 
-Sources: RFC 6749 4 to 6 (grants, responses, errors), RFC 8628 3.5 (device codes), RFC 8693 2.2 (token
-exchange).
+Sources: RFC 6749 4 to 6 (grants, responses, errors), RFC 6750 3.1 (``invalid_token``), RFC 8628 3.5 (device
+codes), RFC 8693 2.2 (token exchange).
 
 ::
 
@@ -55,12 +55,17 @@ ERROR_HINTS: Final = MappingProxyType(
         "authorization_pending": "the user has not finished signing in yet",
         "slow_down": "too many requests to the endpoint",
         "access_denied": "the user or the identity provider refused",
+        "invalid_token": "the token has expired or was revoked; get a new one",
+        "interaction_required": "the user has to sign in again, or to confirm something",
+        "login_required": "the user has to sign in again",
+        "consent_required": "the user or an administrator has to give consent",
         "expired_token": "the sign-in took too long; start again",
         "temporarily_unavailable": "try again later",
         "server_error": "try again later",
     }
 )
-"""Error codes of the RFCs, each with what to do; no other word of a response is repeated."""
+"""Error codes of the RFCs and of OpenID Connect Core 3.1.2.6, each with what to do; no other word of a
+response is repeated."""
 
 AUTHORIZATION: Final = b"Authorization"
 _TOKEN_TYPES: Final = frozenset({"bearer", "n_a"})
@@ -70,22 +75,28 @@ HeaderPairs = tuple[tuple[bytes, bytes], ...]
 
 
 class TokenRequestError(GatewayError):
-    """No token came (``CREDENTIAL_SOURCE``).
+    """No token came.
 
     :param response_status: ``None`` where no response came.
     :param error_code: the response's own if it is one of :data:`ERROR_HINTS`.
+    :param reason: ``NO_PROVIDER_KEY`` where it is for the client to do something about it.
     """
 
     def __init__(
-        self, message: str, response_status: int | None = None, error_code: str | None = None
+        self,
+        message: str,
+        response_status: int | None = None,
+        error_code: str | None = None,
+        reason: Reason = Reason.CREDENTIAL_SOURCE,
     ) -> None:
-        super().__init__(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed")
+        code = "credential_source_failed" if reason is Reason.CREDENTIAL_SOURCE else None
+        super().__init__(reason, message, code=code)
         self.response_status = response_status
         self.error_code = error_code
 
     def copy(self) -> TokenRequestError:
         """Return the same for another who waits: an exception keeps a traceback for each raise."""
-        again = TokenRequestError(self.message, self.response_status, self.error_code)
+        again = TokenRequestError(self.message, self.response_status, self.error_code, self.reason)
         again.detail = self.detail
         return again
 

@@ -63,9 +63,13 @@ def may_be_replaced(
     return credentials.refusable(status) and not is_settled
 
 
-def credentials_of_upload(credentials: CredentialProvider, request: ClientRequest) -> CredentialProvider:
-    """Return the credentials of an upload, whose chunks need none: their URL is enough."""
-    is_chunk = query_value(request.raw_query, "upload_id")
+def credentials_of(exchange: Exchange, request: ClientRequest, provider: str) -> CredentialProvider:
+    """Return the source of a provider's credentials for a request: its caller's own where callers have one.
+
+    The chunks of an upload need no credential: their URL is enough.
+    """
+    credentials = exchange.generation.credentials_for(provider, request.token)
+    is_chunk = exchange.route.is_upload and query_value(request.raw_query, "upload_id")
     return OptionalCredential(credentials) if is_chunk else credentials
 
 

@@ -40,7 +40,7 @@ from mgw.exchange.attempts import (
 )
 from mgw.exchange.body_digest import signing_of
 from mgw.exchange.copied_channel import CopiedChannel
-from mgw.exchange.credentials import another_credential, credentials_of_upload, may_be_replaced, note_answer
+from mgw.exchange.credentials import another_credential, credentials_of, may_be_replaced, note_answer
 from mgw.exchange.early_head import EarlyHead
 from mgw.exchange.hold import admit
 from mgw.exchange.planning import (
@@ -186,9 +186,9 @@ class ExchangeRun(RunState):
             self._early_head = EarlyHead(self._exchange, self._channel, plan.early_stream)
         self._upstream = generation.upstreams[name]
         credentials = generation.credentials[name]
-        if self._exchange.route.is_upload:
+        if generation.is_on_behalf or self._exchange.route.is_upload:
             assert self._request is not None
-            credentials = credentials_of_upload(credentials, self._request)
+            credentials = credentials_of(self._exchange, self._request, name)
         self._credentials = credentials
         if generation.tries_again and self._attempts is None:
             self._attempts = attempts_for(

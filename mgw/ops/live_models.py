@@ -17,7 +17,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as TimedOut
 
 from mgw.canonical.catalog import ListedModel
-from mgw.credentials.provider import ClientKey, Credential
+from mgw.credentials.provider import CallerToken, ClientKey, Credential, CredentialProvider
+from mgw.credentials.renewed_token import token_digest
 from mgw.generation import Generation
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
@@ -43,8 +44,9 @@ MAX_CACHED_MODELS: Final = 100_000
 """How many models all lists together may hold; beyond it the oldest lists go."""
 
 Models = tuple[ListedModel, ...]
-_Key = tuple[int, str, str]
-"""The generation's number, the provider's name, and the hash of the credential that it was asked with."""
+_Key = tuple[int, str, str, str]
+"""The generation's number, the provider's name, the hash of the credential that it was asked with, and of the
+caller's token where that credential is the caller's own: their hashes are all the same."""
 
 
 class _CachedModels(Struct, frozen=True):
@@ -72,13 +74,19 @@ class LiveModels:
     """When each provider failed, the oldest first."""
 
     async def ask(
-        self, generation: Generation, client_key: ClientKey | None, family: Family | None = None
+        self,
+        generation: Generation,
+        client_key: ClientKey | None,
+        family: Family | None = None,
+        token: CallerToken | None = None,
     ) -> Mapping[str, Models]:
         """Return what each provider lists that has a list, as far as it is known in time.
 
         :param client_key: the client's own credential, which goes to the default provider of its family at
             most: it was not meant for every host that has no key of its own.
         :param family: whose providers are asked; ``None``: all.
+        :param token: the caller's, for the providers that are asked on behalf of callers; without one, they
+            are left out.
         """
         names = [
             name
@@ -88,32 +96,38 @@ class LiveModels:
         generation.enter()
         try:
             found = await gather(
-                self._list(generation, name, _allowed_key(generation, name, client_key)) for name in names
+                self._list(generation, name, _allowed_key(generation, name, client_key), token)
+                for name in names
             )
         finally:
             generation.leave()
         return dict(zip(names, found, strict=True))
 
-    async def _list(self, generation: Generation, name: str, client_key: ClientKey | None) -> Models:
+    async def _list(
+        self, generation: Generation, name: str, client_key: ClientKey | None, token: CallerToken | None
+    ) -> Models:
         began = self._now()
-        credential = await self._credential(generation, name, client_key)
+        source = generation.credentials_for(name, token)
+        credential = await self._credential(source, name, client_key)
         if credential is None:
             return ()
         self._drop_expired()
-        key = (generation.number, name, credential.key_hash)
+        is_own = token is not None and source is not generation.credentials[name]
+        caller = token_digest(token.value) if token is not None and is_own else ""
+        key = (generation.number, name, credential.key_hash, caller)
         cached = self._cache.get(key)
         if cached is not None and self._now() - cached.since < CACHE_SECONDS:
             return cached.models
         if key in self._failed_at:
             return ()
-        request = self.probe.request(generation, name, credential)
+        request = self.probe.request(generation, name, credential, source)
         left = max(0.0, began + LIMIT_SECONDS - self._now())
         return await self._flights.run(key, partial(self._fetch, key, request, left))
 
     async def _credential(
-        self, generation: Generation, name: str, client_key: ClientKey | None
+        self, source: CredentialProvider, name: str, client_key: ClientKey | None
     ) -> Credential | None:
-        obtaining = Deferred.fromCoroutine(generation.credentials[name].obtain(client_key))
+        obtaining = Deferred.fromCoroutine(source.obtain(client_key))
         try:
             return await obtaining.addTimeout(LIMIT_SECONDS, self.probe.clock)
         except TimedOut:

@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from mgw import __version__
 from mgw.config.provider import Provider
-from mgw.credentials.provider import Credential, CredentialRefusal
+from mgw.credentials.provider import Credential, CredentialProvider, CredentialRefusal
 from mgw.credentials.signed_again import REFUSALS, Again, another_try
 from mgw.credentials.signing import Signing
 from mgw.dialects.dialect import ModelLister
@@ -75,9 +75,20 @@ class ProviderProbe:
     wall: Callable[[], float] = time
     """Returns unix seconds."""
 
-    def request(self, generation: Generation, provider: str, credential: Credential) -> ModelListRequest:
-        """Return the request to one provider."""
-        return ModelListRequest(self, generation, generation.config.providers[provider], credential)
+    def request(
+        self,
+        generation: Generation,
+        provider: str,
+        credential: Credential,
+        credentials: CredentialProvider | None = None,
+    ) -> ModelListRequest:
+        """Return the request to one provider.
+
+        :param credentials: where the credential comes from; ``None``: from the provider's own.
+        """
+        settings = generation.config.providers[provider]
+        source = generation.credentials[provider] if credentials is None else credentials
+        return ModelListRequest(self, generation, settings, credential, source)
 
 
 @dataclass(slots=True, repr=False)
@@ -88,6 +99,8 @@ class ModelListRequest:
     generation: Generation
     provider: Provider
     credential: Credential
+    credentials: CredentialProvider
+    """Where the credential comes from."""
     _renewed: bool = False
     _signing: Signing | None = None
     """How the last request was signed."""
@@ -126,7 +139,7 @@ class ModelListRequest:
 
     async def _another_credential(self, result: ProbeResult) -> Credential | None:
         """Return what to ask with once more, where a response refuses the credential or its signature."""
-        credentials = self.generation.credentials[self.provider.name]
+        credentials = self.credentials
         if self._signing is not None and result.status in REFUSALS:
             refusal = CredentialRefusal(result.status, result.headers, body=result.body or b"")
             before = self._signed_again

@@ -145,7 +145,7 @@ async def _dial_target(
     :raises GatewayError: as :func:`dial` does.
     """
     generation, name = exchange.generation, target.provider.name
-    credentials, upstream = generation.credentials[name], generation.upstreams[name]
+    credentials, upstream = generation.credentials_for(name, request.token), generation.upstreams[name]
     model = target.upstream_model
     credential = credentials.ready(key, model) or await credentials.obtain(key, model)
     renewed = False

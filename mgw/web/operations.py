@@ -128,7 +128,9 @@ class Operations:
         family = None if live else _family_of_version(server_request.head.headers)
         if not live and family is None:
             return catalog.entries
-        return catalog.with_live(await self.live_models.ask(generation, server_request.caller.key, family))
+        caller = server_request.caller
+        found = await self.live_models.ask(generation, caller.key, family, caller.token)
+        return catalog.with_live(found)
 
 
 def _family_of_version(headers: RawHeaders) -> Family | None:
