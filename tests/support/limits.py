@@ -36,6 +36,9 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/pure/clients/tokens/test_verify.py::test_anything_else_does_not_name_a_client": (
         "mgw.clients.tokens.verify.MAX_CLIENT_CHARACTERS",
     ),
+    "tests/memory/credentials/test_on_behalf.py::test_exactly_so_many_callers_are_remembered": (
+        "mgw.credentials.on_behalf.MAX_CALLERS",
+    ),
     "tests/pure/clients/test_known_tokens.py::test_exactly_so_many_expired_tokens_are_remembered": (
         "mgw.clients.expired_tokens.MAX_TOKENS",
     ),
