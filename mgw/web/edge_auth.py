@@ -184,7 +184,7 @@ class EdgeGate:
         found = self._find_client(carriers)
         client = found.client or vouched_client
         if client is None and self._closed:
-            raise found.token_refusal or _refusal(found.left, self._is_of_dashboard, found.ended)
+            raise found.token_refusal or _refusal(found.left, self._is_of_dashboard, found.ended, self.tokens)
         own, flaw = self._find_own(family, found.left)
         if raw_query is not None:
             raw_query = self._strip_query(family, raw_query)
@@ -367,7 +367,10 @@ def _nobody() -> None:
 
 
 def _refusal(
-    carriers: list[Carrier], is_of_dashboard: Callable[[bytes], bool], ended: KeyState | None
+    carriers: list[Carrier],
+    is_of_dashboard: Callable[[bytes], bool],
+    ended: KeyState | None,
+    tokens: TokenGate | None,
 ) -> GatewayError:
     """Return the refusal of a caller without an edge key, or with one that is valid no more.
 
@@ -380,7 +383,13 @@ def _refusal(
         flaw = dashboard_flaw(name) if is_of_dashboard(value) else visible_flaw(value, name)
         if flaw is not None:
             return GatewayError(Reason.EDGE_KEY, f"{_WANTED}; {flaw}")
-    return GatewayError(Reason.EDGE_KEY, _UNKNOWN[carriers[0][0]] if carriers else _WANTED)
+    if not carriers:
+        return GatewayError(Reason.EDGE_KEY, _WANTED)
+    name, value, _ = carriers[0]
+    if tokens is not None and tokens.is_foreign(value):
+        said = f"{_WANTED}; the token {place_of(name)} is of an issuer that is not configured here"
+        return GatewayError(Reason.EDGE_KEY, said)
+    return GatewayError(Reason.EDGE_KEY, _UNKNOWN[name])
 
 
 _UNKNOWN: Final = MappingProxyType(

@@ -66,6 +66,11 @@ class TokenGate:
         """Whether a token of a configured issuer stands among other words."""
         return any(self._is_of_issuer(found[1]) for found in _TOKEN_LIKE.finditer(words))
 
+    def is_foreign(self, value: bytes) -> bool:
+        """Whether a value is a token of an issuer that is not configured."""
+        token = parse_token(value)
+        return token is not None and token.issuer not in self.entries
+
     def forget_all(self) -> None:
         """Check all tokens anew."""
         self._known.clear()

@@ -215,6 +215,21 @@ def test_a_token_of_another_issuer_is_the_clients_own() -> None:
     assert b"Authorization: Bearer " + token.encode() in head
 
 
+@pytest.mark.parametrize("issuer", ["https://chat.example.com", "https://login.example.com/", None, 5])
+@pytest.mark.parametrize("carrier", ["Authorization: Bearer ", "x-api-key: "])
+def test_a_token_of_another_issuer_opens_nothing_and_is_told_so(issuer: object, carrier: str) -> None:
+    """A slash too many in the configuration is found by its user, not by guessing."""
+    harness = TokenHarness()
+    token = TokenIssuer().token("me", 1600.0, iss=issuer)
+    response = serve(harness, ask(token, carrier=carrier))
+    place = b"after Bearer" if "Bearer" in carrier else b"in x-api-key"
+    assert status(response) == 401
+    assert b"the token " + place + b" is of an issuer that is not configured here" in response
+    assert b'"code":"invalid_api_key"' in response
+    assert b'WWW-Authenticate: Bearer realm="mgw"\r\n' in response
+    assert b"is not a gateway key" in serve(harness, ask("eyJh.eyJi.c", carrier=carrier))
+
+
 def test_no_head_outlives_its_token() -> None:
     harness = TokenHarness()
     request = ask(harness.token(expires=1060.0, role="guest"))
