@@ -41,6 +41,7 @@ from mgw.web.edge_auth import EdgeGate, prepare_gate
 from mgw.web.key_changes import KeyChanges
 from mgw.web.listener import ChannelFactory, channel_limits
 from mgw.web.monitoring import Endpoint, Monitoring
+from mgw.web.pending_keys import NoKeysOfIssuers
 from mgw.web.server import WebServer
 from mgw.web.server_request import LocalApp
 
@@ -104,6 +105,7 @@ class Serving:
         app = Monitoring(lambda: self.stopping, metrics, others)
         self.server = self._make_server(shared, generation, observer, app)
         self.keys = KeyChanges(self.server)
+        self.issuers.on_change = self.keys.use_issuer_keys
         self.keys.follow()
         self.channels = ChannelFactory(self.server, reactor, channel_limits(generation.config))
 
@@ -144,12 +146,8 @@ class Serving:
             return None
         from mgw.web.token_gate import make_token_gate  # here: it needs what few configurations do
 
-        keys = self.issuers.needed()
-        keys.on_change = self._on_issuer_keys
+        keys = self.issuers.needed() if settings.enabled else NoKeysOfIssuers()
         return make_token_gate(settings, self._counts, keys, self._registry.memory.expired_tokens)
-
-    def _on_issuer_keys(self) -> None:
-        self.keys.use_issuer_keys()
 
     @property
     def generation(self) -> Generation:

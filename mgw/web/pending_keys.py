@@ -27,6 +27,16 @@ class KeysOfIssuers(Protocol):
         ...
 
 
+class NoKeysOfIssuers:
+    """What is known of keys where nobody fetches any: a gate that is open needs none to recognize tokens."""
+
+    def keys_of(self, entry: str) -> None:
+        """Return ``None``: there are none."""
+
+    def ask(self, entry: str) -> None:
+        """Return ``None``: there is nothing to wait for."""
+
+
 class PendingKeysError(TokenRefusedError):
     """The refusal of a token with an unknown key, unless that is among the keys which are being fetched.
 

@@ -118,25 +118,22 @@ def request_of(host: Host, client: str) -> tuple[SharedPermit[Any], Deferred[Any
     host.link.asked[-1].callback(Begun(1, 0, 0, ("", ""), (Sums(0, 2, 0),)))
     permit = decision_of(waiting)
     assert isinstance(permit, SharedPermit)
-    assert set(host.tallies.totals.held.values()) == {2}
+    assert {total.here for total in host.tallies.totals.holding} == {2}
     _ = host.counts.end(permit, Taken(1, 0, 3))
     return permit, host.link.asked[-1]
 
 
-def test_a_host_forgets_totals_of_which_it_holds_nothing() -> None:
+def test_a_host_remembers_no_total_of_which_it_holds_nothing() -> None:
     host = Host()
     for number in range(3):
         _, ended = request_of(host, f"corp:{number}")
         ended.callback((Sums(3, 0, 0),))
-    assert not host.tallies.totals.held
+    assert not host.tallies.totals.holding
 
 
 def test_a_host_remembers_a_total_that_redis_may_hold_something_of() -> None:
     host = Host()
     permit, lost = request_of(host, "corp:ann")
-    _, ended = request_of(host, "corp:ann")
     lost.errback(RedisError("lost"))
-    ended.callback((Sums(6, 2, 0),))
-    assert not host.tallies.totals.held
     assert permit.ticket is not None
-    assert list(permit.ticket.totals) == list(host.tallies._registered)
+    assert list(permit.ticket.totals) == list(host.tallies.totals.holding)
