@@ -34,9 +34,9 @@ SHELLS: Final = {"shell", "sh", "bash", "console"}
 _PREFIXES: Final = ("sudo", "systemd-run", "env", "exec", "export")
 FOREIGN: Final = frozenset(
     """
-    aider apt apt-get cat certbot chmod chown claude codex cp docker echo editor gemini git grep haproxy
-    helm install journalctl kill kubectl llm mkdir nginx npm openssl pip printf podman promtool psql
-    redis-cli redis-server sha256sum skopeo sqlite3 tail
+    aider apt apt-get az cat certbot chmod chown claude codex cp docker echo editor gcloud gemini git grep
+    haproxy helm install journalctl jq kill kubectl llm mkdir nginx npm openssl pip printf podman promtool
+    psql redis-cli redis-server sha256sum skopeo sqlite3 tail
     """.split()  # noqa: SIM905
 )
 """Programs of others that pages name; a test can say nothing of their options."""
