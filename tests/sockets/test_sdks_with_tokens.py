@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from time import time
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from tests.support.idp import Idp
 from tests.support.simulator import SimulatorProcess
 from tests.support.tls_front import start_tls_front, trusting
 from tests.support.waiting import wait_until
+from tools.pages.blocks import ROOT, blocks_of
 
 METRICS: Final = {"Authorization": "Bearer edge-canary-1"}
 HELLO: Final = "Hello there"
@@ -235,6 +237,30 @@ def test_anthropic_fetches_a_new_token_after_a_401(gate: Gate) -> None:
     assert messages(client) == REPLY
     assert tokens.asked == [False, True]
     gate.seen += 1
+
+
+def test_the_program_of_the_page_reads_its_token_for_each_request(gate: Gate, tmp_path: Path) -> None:
+    text = blocks_of(ROOT / "docs/identity.rst")["Clients", 1].text
+    file = tmp_path / "token"
+    for shown, here in {"http://127.0.0.1:8787": gate.url, "/var/run/secrets/tokens/mgw": str(file)}.items():
+        assert shown in text
+        text = text.replace(shown, here)
+    made: dict[str, Any] = {}
+    exec(text, made)  # the page's own
+    calls: list[Callable[[], str | None]] = [
+        lambda: chat(made["openai"]),
+        lambda: messages(made["anthropic"]),
+        lambda: content(made["google"]),
+    ]
+    for call in calls:
+        for number in range(2):
+            token = gate.token(jti=str(number))
+            file.write_text(f"{token}\n")
+            assert call() == REPLY
+            gate.check(token)
+            file.write_text(gate.token(expires_in=-3600))
+    with pytest.raises(openai.AuthenticationError, match="the token has expired"):
+        chat(made["openai"])
 
 
 EXPIRED: Final = "the token has expired: get a new one from its issuer"
