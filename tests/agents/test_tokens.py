@@ -79,6 +79,13 @@ def tool_loop(
     return gateway.events()
 
 
+def _printing(at: Desk) -> Path:
+    """Return a program that prints the token and, if there is a newer one, that from then on."""
+    program = at.home / "print.sh"
+    program.write_text(f"cd {at.home}\ncat token\nif [ -f new ]; then mv new token; fi\n")
+    return program
+
+
 def _prepare_with_helper(at: Desk, access: Access) -> Mapping[str, str]:
     """Claude Code runs a program that prints its token."""
     variables = dict(CLAUDE_CODE.prepare(at, access))
@@ -86,7 +93,7 @@ def _prepare_with_helper(at: Desk, access: Access) -> Mapping[str, str]:
     token.write_text(variables.pop("ANTHROPIC_AUTH_TOKEN"))
     folder = at.home / ".claude"
     folder.mkdir()
-    (folder / "settings.json").write_text(json.dumps({"apiKeyHelper": f"cat {token}"}))
+    (folder / "settings.json").write_text(json.dumps({"apiKeyHelper": f"sh {_printing(at)}"}))
     return variables
 
 
@@ -94,7 +101,7 @@ def _prepare_with_command(at: Desk, access: Access) -> Mapping[str, str]:
     """Codex runs a program that prints its token."""
     token = at.home / "token"
     token.write_text(access.key)
-    auth = f'[model_providers.mgw.auth]\ncommand = "cat"\nargs = ["{token}"]'
+    auth = f'[model_providers.mgw.auth]\ncommand = "sh"\nargs = ["{_printing(at)}"]'
     codex_with(tables=auth).prepare(at, access)
     settings = at.home / ".codex" / "config.toml"
     settings.write_text(settings.read_text().replace('env_key = "MGW_KEY"\n', ""))
@@ -124,6 +131,33 @@ def test_an_agent_works_with_a_token(
     ways = {(event.get("transport"), event["status"]) for event in events}
     assert ways == ({("websocket", "client_abort")} if agent is CODEX_OVER_WEBSOCKETS else {("http", "ok")})
     assert rejections(gateway) == 0
+
+
+@pytest.mark.parametrize(
+    ("agent", "model", "most"),
+    [
+        pytest.param(CLAUDE_CODE_WITH_HELPER, "claude-sonnet-4-5", 1, id="Claude Code with apiKeyHelper"),
+        pytest.param(CODEX_WITH_COMMAND, "gpt-5", 4, id="Codex with a command"),
+    ],
+)
+def test_an_agent_asks_its_program_for_a_new_token(
+    installation: Path,
+    seat: Desk,
+    gateway: GatewayProcess,
+    token: str,
+    expired: str,
+    agent: Agent,
+    model: str,
+    most: int,
+) -> None:
+    """Codex also asks for the list of models."""
+    new = seat.home / "new"
+    new.write_text(token)
+    finished = agent.ask(
+        installation, seat, Access(gateway.url, f"{expired}\n"), model, "Hello, after a new token"
+    )
+    assert "You said" in agent.answer(finished.stdout), finished
+    assert 1 <= rejections(gateway) <= most
 
 
 SAID = re.compile(r"the token has expired: get a new one from its issuer")

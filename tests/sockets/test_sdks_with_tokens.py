@@ -263,6 +263,18 @@ def test_the_program_of_the_page_reads_its_token_for_each_request(gate: Gate, tm
         chat(made["openai"])
 
 
+def test_an_upload_by_google_goes_on_without_the_token(gate: Gate, tmp_path: Path) -> None:
+    """Its chunks carry no credential, and may come to another worker."""
+    file, size = tmp_path / "file.bin", 9 << 20
+    file.write_bytes(b"x" * size)
+    client = genai.Client(api_key=gate.token(), http_options={"base_url": gate.url})
+    found = client.files.upload(file=str(file), config={"mime_type": "application/octet-stream"})
+    assert found.size_bytes == size
+    events = gate.gateway.events(gate.seen + 3)[gate.seen :]
+    assert [(event["client"], event["status"]) for event in events] == [(ANN, "ok")] * 3
+    gate.seen += 3
+
+
 EXPIRED: Final = "the token has expired: get a new one from its issuer"
 ALIEN: Final = "the token is for another audience: ask its issuer for one for this gateway"
 NO_RULE: Final = (
@@ -349,6 +361,21 @@ class TestWebSockets:
 
         assert asyncio.run(run()) == REPLY
         self.check(gate)
+
+    def test_an_expired_token_opens_no_live_session(self, gate: Gate, ca: Authority) -> None:
+        options = types.HttpOptions(
+            base_url=gate.secure_url, async_client_args={"ssl": trusting(ca), "proxy": None}
+        )
+        before, token = gate.refused(), gate.token(expires_in=-3600)
+
+        async def run() -> None:
+            client = genai.Client(api_key=token, http_options=options)
+            async with client.aio.live.connect(model="gemini-live"):
+                pass
+
+        with pytest.raises(Exception, match="HTTP 401"):  # of the library for WebSockets
+            asyncio.run(run())
+        assert gate.refused() == before + 1
 
     def test_an_expired_token_opens_no_session(self, gate: Gate, ca: Authority) -> None:
         before, token = gate.refused(), gate.token(expires_in=-3600)
