@@ -387,8 +387,9 @@ def _refusal(
         return GatewayError(Reason.EDGE_KEY, _WANTED)
     name, value, _ = carriers[0]
     if tokens is not None and tokens.is_foreign(value):
-        said = f"{_WANTED}; the token {place_of(name)} is of an issuer that is not configured here"
-        return GatewayError(Reason.EDGE_KEY, said)
+        said = f"the token {place_of(name)} is of an issuer that is not configured here"
+        # Claude Code shows this only because it does not name x-api-key, of which it makes "Not logged in".
+        return GatewayError(Reason.EDGE_KEY, f"{said}: send a gateway key, or a token of an issuer that is")
     return GatewayError(Reason.EDGE_KEY, _UNKNOWN[name])
 
 

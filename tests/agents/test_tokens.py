@@ -186,3 +186,16 @@ def test_an_agent_says_that_its_token_has_expired(
     assert finished.status != 0, finished
     assert SAID.search(finished.stdout + finished.stderr), finished
     assert rejections(gateway) == requests
+
+
+def test_claude_code_says_that_a_token_is_of_another_issuer(
+    installation: Path, simulator: SimulatorProcess, seat: Desk, gateway: GatewayProcess
+) -> None:
+    """It makes "Not logged in" of any 401 that names ``x-api-key``."""
+    other = Idp(simulator.url, "others").token()
+    finished = CLAUDE_CODE_RETRYING.ask(
+        installation, seat, Access(gateway.url, other), "claude-sonnet-4-5", "Hello"
+    )
+    assert finished.status != 0, finished
+    assert "the token after Bearer is of an issuer that is not configured here" in finished.stdout, finished
+    assert gateway.metric('mgw_edge_rejections_total{reason="key"}', HEAD) == 1
