@@ -213,7 +213,9 @@ def test_a_token_that_ends_while_a_request_waits_is_not_exchanged() -> None:
     harness.send(ask(token))
     harness.answer_exchange("a1")
     harness.pass_time(61)
-    harness.finish(answered(b"{}", b"401 Unauthorized"))
+    with capturedLogs() as logged:
+        harness.finish(answered(b"{}", b"401 Unauthorized"))
+    assert [event["log_format"] for event in logged if "could not be renewed" in event["log_format"]] == []
     assert (harness.status(), len(harness.hosts.posts())) == (401, 1)
     harness.connect()
     harness.channel.dataReceived(ask(token))
@@ -301,6 +303,12 @@ def test_an_upload_begins_with_the_callers_token_and_chunks_need_none(has_token:
     harness.channel.dataReceived(post(b"data", head, path="/upload/v1beta/files"))
     if not has_token:
         assert harness.status() == 401
+
+
+def test_no_other_request_is_taken_for_a_chunk_of_an_upload() -> None:
+    harness = CallersHarness()
+    harness.send(ask("plain-canary-0001", path=f"{CHAT}?upload_id=7"))
+    assert (harness.status(), harness.upstream()) == (401, [])
 
 
 # The gateway's own questions
