@@ -19,7 +19,8 @@ import mgw.credentials
 from mgw.credentials import credentials_of
 from mgw.credentials.aws.found_keys import FoundKeys
 from mgw.credentials.aws.keys import AwsKeys, FixedKeys
-from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.on_behalf import OnBehalfOf
+from mgw.credentials.provider import CallerToken, CredentialProvider
 from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.renewed_token import SharedFetch
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential
@@ -52,7 +53,7 @@ from tests.support.google_keys import (
     write_json,
 )
 from tests.support.subscriptions import profile
-from tests.support.token_endpoints import TOKEN_URL, TokenHosts
+from tests.support.token_endpoints import TOKEN_URL, WALL, TokenHosts
 
 PROVIDER = "providers: {{p: {{kind: openai_compat, base_url: 'http://h/v1', {0}}}}}\n"
 CLIENT = f"token_url: '{TOKEN_URL}', client_id: me, client_secret: canary-client-secret"
@@ -214,12 +215,26 @@ def secrets_of_a_web_identity(hosts: TokenHosts, path: Path) -> set[str]:
     return {"canary-identity"}
 
 
+def secrets_of_a_caller(hosts: TokenHosts, path: Path) -> set[str]:
+    issuer = "{name: corp, issuer: 'https://idp.example', audience: mgw, rules: [{}]}"
+    oauth = f"auth: oauth2, oauth: {{{CLIENT}, grant: jwt_bearer, assertion: client}}"
+    text = PROVIDER.format(oauth) + f"edge_auth: {{enabled: true, jwt: [{issuer}]}}\n"
+    callers = credentials_of(config(text).providers["p"], hosts.sources)
+    assert isinstance(callers, OnBehalfOf)
+    waiting = obtain(callers.for_caller(CallerToken(Secret("canary-caller"), WALL + 60)))
+    assert {"canary-caller", "canary-client-secret"} <= known(hosts), "while it is being exchanged, too"
+    hosts.newest().answer_token("canary-exchanged")
+    result_of(waiting)
+    return {"canary-caller", "canary-exchanged"}
+
+
 Case = Callable[[TokenHosts, Path], set[str]]
 CASES: dict[str, Case] = {
     "ServiceAccountKey": secrets_of_a_service_account,
     "AuthorizedUser": secrets_of_a_user,
     "ExternalAccount": secrets_of_an_external_account,
     "OAuthGrant": secrets_of_a_grant,
+    "CallerToken": secrets_of_a_caller,
     "TokenResponse": secrets_of_a_rotation,
     "StoredCredential": secrets_of_a_store,
     "DeviceCode": secrets_of_a_login,

@@ -22,6 +22,7 @@ from mgw.credentials.token_request import ERROR_HINTS, TokenRequestError, TokenR
 from mgw.generation import Generation, build_generation
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret, key_hash
+from mgw.ops.provider_metrics import ObtainsTokens
 from tests.support.configs import config
 from tests.support.deferreds import result_of
 from tests.support.token_endpoints import TOKEN_URL, WALL, TokenHosts
@@ -245,6 +246,7 @@ def test_a_callers_token_that_is_refused_is_a_401(
         assert error.detail == "http://idp.example"
         assert "canary" not in error.message + str(logged)
     assert (found.failures, len(logged)) == (1, int(is_callers))
+    assert isinstance(found, ObtainsTokens), "failures are counted in mgw_token_refresh_failures_total"
     assert held(hosts, found.for_caller(caller()), "t2").key.reveal() == "t2", "a refusal is not kept"
 
 

@@ -72,7 +72,7 @@ class OperationsHarness(Providers):
             server=SimpleNamespace(wall=lambda: 0.0),
             head=SimpleNamespace(headers=headers),
             matched=self.generation.table.match("GET", path, query, headers),
-            caller=SimpleNamespace(key=key, raw_query=query, client=None),
+            caller=SimpleNamespace(key=key, raw_query=query, client=None, token=None),
         )
         # The endpoints read nothing else of a request.
         request = cast(GatewayRequest, SimpleNamespace(server_request=server_request, method=b"GET"))
