@@ -110,8 +110,8 @@ class RequestMemo:
     - **A key that changes**: whatever adds, changes or ends one without a reload, or learns of a key that
       must not go upstream any more, calls :meth:`forget_heads`.
     - **A credential that is renewed**, or one of another caller's own:
-      :class:`~mgw.memo.known_target.UpstreamHead` holds the bytes made with one credential object, and whoever
-      has another one makes them anew.
+      :class:`~mgw.memo.known_target.UpstreamHead` holds the bytes made with one credential object, and
+      whoever has another one makes them anew.
     - **Expiry**: a head carries the moment at which it must be checked again
       (:attr:`~mgw.memo.known_head.Caller.known_until`); from then on it is forgotten when it is looked up.
       A token that is checked each time makes its head one that is never kept.
