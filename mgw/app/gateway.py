@@ -140,6 +140,7 @@ class Gateway:
         metrics.state.limit_store_up = lambda: self._limit_store.is_up
         self.dashboard = DashboardSwitch(self._view())
         self.serving = self._make_serving(sources, generation)
+        self.serving.keys.on_issuer_keys = self.dashboard.follow_issuers
         sources.subscriptions.on_cooldown = self._on_own_cooldown
         self.dashboard.follow()
 
@@ -288,6 +289,8 @@ class Gateway:
             sessions=lambda: self.server.sessions,
             log=self.telemetry.log_text,
             add_sink=self.telemetry.sinks.add,
+            tokens=lambda: self.server.gate.tokens,
+            token_rejected=self.telemetry.metrics.token_rejections.add,
             file_keys=lambda: self.serving.file_keys,
             others=self._workers,
             limits=self._limit_states.read,

@@ -37,6 +37,8 @@ MAX_BACK_OFF: Final = 5.0
 MAX_LINE_BYTES: Final = 1024 * 1024
 MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
 _MAX_ERROR_BYTES: Final = 64 * 1024
+_OF_TOKENS: Final = "invalid_token"
+"""The code of an error about a token of an identity provider."""
 _TRIED_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
 _TLS_RECORD: Final = ("\x15\x03", "\x16\x03")
 """An alert or a handshake (RFC 8446 5.1), as the answer to HTTP."""
@@ -165,7 +167,7 @@ class EventSource:
         :raises _Away: it might.
         """
         if status == 401:
-            raise TailError(f"{self._shown()} {say_refused_key('Authorization' in self.headers)}")
+            raise TailError(f"{self._shown()} {say_refused_key('Authorization' in self.headers, body)}")
         message = harmless(message_of(body))
         if status == 404:
             raise TailError(
@@ -214,24 +216,40 @@ class EventSource:
         return harmless(f"{self.address.scheme}://{self.address.netloc}{self.address.path.rstrip('/')}")
 
 
-def say_refused_key(had_key: bool) -> str:  # noqa: FBT001  it is said by its name
-    """Say what to do about a 401."""
+def say_refused_key(had_key: bool, body: bytes = b"") -> str:  # noqa: FBT001  it is said by its name
+    """Say what to do about a 401.
+
+    :param body: of the response.
+    """
+    error = _error_in(body)
+    if error.get("code") == _OF_TOKENS:
+        return f"rejects this token: {harmless(_message_in(error))}"
     what = "rejects this key" if had_key else "requires a key"
     return (
-        f"{what}: put one of dashboard.keys, or of edge_auth.keys if there are none, into the environment "
-        f"variable {KEY_ENV}, or name another variable with --key-env"
+        f"{what}: put one of dashboard.keys, a key or token of a client in dashboard.groups, or one of "
+        f"edge_auth.keys if there are neither, into the environment variable {KEY_ENV}, or name another "
+        "variable with --key-env"
     )
 
 
 def message_of(body: bytes) -> str:
     """Return the message of an error in OpenAI's shape, or nothing."""
+    return _message_in(_error_in(body))
+
+
+def _message_in(error: Mapping[str, Any]) -> str:  # Any: JSON
+    message = error.get("message")
+    return message[:500] if isinstance(message, str) else ""
+
+
+def _error_in(body: bytes) -> Mapping[str, Any]:  # Any: JSON
+    """Return the error in OpenAI's shape; it is empty if there is none."""
     try:
         found: Any = loads(body)  # Any: JSON
     except (ValueError, RecursionError):
-        return ""
+        return {}
     error = found.get("error") if isinstance(found, dict) else None
-    message = error.get("message") if isinstance(error, dict) else None
-    return message[:500] if isinstance(message, str) else ""
+    return error if isinstance(error, dict) else {}
 
 
 def _does_not_fit(error: BaseException) -> bool:

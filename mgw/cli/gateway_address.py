@@ -33,7 +33,7 @@ def add_gateway(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key-env",
         metavar="NAME",
-        help=f"environment variable with a key for the dashboard (default: {KEY_ENV}, if it is set)",
+        help=f"environment variable with a key or token for the dashboard (default: {KEY_ENV}, if it is set)",
     )
     parser.add_argument(
         "--client-cert",

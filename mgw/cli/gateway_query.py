@@ -76,7 +76,7 @@ class GatewayQuery:
 
     def _refusal(self, status: int, body: bytes) -> str:
         if status == 401:
-            return f"{self.shown} {say_refused_key('Authorization' in self.headers)}"
+            return f"{self.shown} {say_refused_key('Authorization' in self.headers, body)}"
         message = harmless(message_of(body))
         if status == 404:
             return f"{self.shown} has no dashboard{f': {message}' if message else ''}"

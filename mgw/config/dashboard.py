@@ -48,8 +48,8 @@ class DashboardSettings(Settings):
         "Environment variable that contains more keys, separated by commas or white space"
     )
     groups: UniqueList[GroupName] = setting(
-        "Groups of clients that may use the dashboard with their gateway keys",
-        "If it is set, no other key of ``edge_auth`` opens the dashboard.",
+        "Groups of clients that may use the dashboard with their gateway keys or tokens",
+        "If it is set, no other key of ``edge_auth`` opens the dashboard. If it is not set, no token does.",
         default=(),
     )
     try_it: Omittable[OnOff] = setting(

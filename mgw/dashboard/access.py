@@ -1,9 +1,10 @@
 """Access to the dashboard.
 
 With keys (its own and those of edge auth in its groups; without either, those of edge auth that may do
-anything): who has one, in a header or as the cookie of a session.  Without keys: clients on this machine that
-name it as such.  A request that a page of another origin sends is refused where it could do harm: a browser
-adds what it knows of the dashboard to it.
+anything): who has one, in a header or as the cookie of a session.  A token of a client in its groups opens it
+as a key does (:mod:`mgw.dashboard.token_access`).  Without keys: clients on this machine that name it as
+such.  A request that a page of another origin sends is refused where it could do harm: a browser adds what it
+knows of the dashboard to it.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from twisted.internet.address import IPv4Address, IPv6Address
 
 from mgw.clients.origins import Host, OwnPages, parse_host
 from mgw.clients.peers import client_behind, is_loopback, is_trusted
-from mgw.config.dashboard import edge_keys_of_dashboard
+from mgw.config.dashboard import edge_keys_of_dashboard, tokens_open
 from mgw.config.edge_auth import EdgeAuthSettings, digest_of
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.settings import Config
 from mgw.config.time_zones import zone_of
-from mgw.dashboard.cookies import CookieSessions, cookie_name
+from mgw.dashboard.cookies import SECONDS, CookieSessions, cookie_name
+from mgw.dashboard.token_access import NOT_ACCEPTED, TokenAccess
 from mgw.identity.keys_dir import digests_of
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import KEY_HASH_DIGITS, Secret
+from mgw.nouns.token_flaw import TokenFlaw
+from mgw.nouns.token_refusal import TokenRefusedError
 from mgw.routing.match import is_denied
 from mgw.routing.routes import DASHBOARD_ROUTES
 from mgw.routing.table import denied_routes
@@ -49,6 +53,10 @@ _BEARER: Final = b"bearer"
 _WANTED: Final = "the dashboard requires a key: sign in at /ui, or send Authorization: Bearer <key>"
 _UNRESTRICTED: Final = "; an edge_auth key with models or limits, or in a group with these, is not accepted"
 _OF_GROUPS: Final = "; of edge_auth, only keys in one of dashboard.groups are accepted"
+_WITH_TOKENS: Final = (
+    "the dashboard requires a key, or a token of a client in one of dashboard.groups: sign in at /ui, or "
+    "send Authorization: Bearer <key or token>"
+)
 _ONLY_LOCAL: Final = (
     "without a key, the dashboard is available only to clients on the same machine that do not use a proxy: "
     "set dashboard.keys, or turn on edge_auth with a key that has neither models nor limits"
@@ -76,6 +84,7 @@ class Access:
 
     sessions: CookieSessions
     rejected: Callable[[str], None]
+    tokens: TokenAccess
     on_change: Callable[[], None] = _nothing
     """Called when those who have been let in may have lost the right to it."""
     learned: list[Secret] = field(default_factory=list)
@@ -110,15 +119,16 @@ class Access:
         self._digests, self._unseen = frozenset(keys), set(named) - known.keys()
         self._pages = OwnPages.of(config)
         self.sessions.use(keys)
-        is_partial = bool(edge.keys) and len(edge.keys) < len(every_edge.keys)
-        others = _OF_GROUPS if config.dashboard.groups else _UNRESTRICTED
-        self._wanted = _WANTED + others if is_partial else _WANTED
+        self.tokens.use(config)
+        self._wanted = self._words(
+            config, is_partial=bool(edge.keys) and len(edge.keys) < len(every_edge.keys)
+        )
         self.on_change()
 
     @property
     def has_keys(self) -> bool:
         """Whether a key is needed: also where files may have one at any moment."""
-        return bool(self._digests) or self._has_key_files
+        return bool(self._digests) or self._has_key_files or self.tokens.may_open
 
     def digest_of(self, key: bytes) -> bytes | None:
         """Return the digest of a key that opens the dashboard."""
@@ -137,8 +147,16 @@ class Access:
         :raises GatewayError: ``EDGE_KEY`` or ``ORIGIN``.
         """
         refusal = self._refusal(request)
+        if isinstance(refusal, TokenRefusedError):
+            raise self.refused_token(refusal)
         if refusal is not None:
             raise self.refused(*refusal)
+
+    async def wait_for_keys(self, request: Request) -> None:
+        """Wait while the key of a request's token may be on its way, some seconds at most."""
+        if self.tokens.may_open:
+            for value in _keys_of(request):
+                await self.tokens.wait(value)
 
     def admits(self, request: Request) -> bool:
         """Whether a request that was let in would be let in now."""
@@ -150,11 +168,24 @@ class Access:
         """Return for how long a request is let in, where nothing changes; ``None``: for ever."""
         if not self.has_keys:
             return None
-        digests = [digest for key in _keys_of(request) if (digest := self.digest_of(key)) is not None]
-        ends = max((self._ends.get(_name_of(digest), inf) for digest in digests), default=None)
+        ends = max(filter(None, map(self._end_of, _keys_of(request))), default=None)
         if ends is None:
             ends = self._session_end(request) or 0.0
         return None if ends == inf else max(0.0, ends - self.sessions.wall())
+
+    def begin_session(self, value: bytes) -> tuple[bytes, int] | None:
+        """Return the cookie of a new session for whoever has a key or token, and for how many seconds.
+
+        ``None``: it does not open the dashboard.
+        """
+        digest = self.digest_of(value)
+        if digest is not None:
+            return self.sessions.begin(digest), SECONDS
+        token = self.tokens.find(value)
+        if token is None:
+            return None
+        seconds = max(1, min(SECONDS, int(token.until - self.sessions.wall())))
+        return self.tokens.sessions.begin(token.value, token.until), seconds
 
     def session_key_of(self, request: Request) -> str | None:
         """Return the first digits of the digest of the key that a browser has signed in with."""
@@ -162,7 +193,9 @@ class Access:
 
     def sign_out(self, request: Request) -> None:
         """End the sessions of a browser."""
-        self.sessions.end(_cookies_of(request), cookie_name(secure=self.is_secure(request)))
+        cookies, name = _cookies_of(request), cookie_name(secure=self.is_secure(request))
+        self.sessions.end(cookies, name)
+        self.tokens.sessions.end(cookies, name)
         self.on_change()
 
     def check_own_page(self, request: Request) -> None:
@@ -195,20 +228,43 @@ class Access:
         self.rejected(what)
         return GatewayError(Reason.EDGE_KEY if what == "key" else Reason.ORIGIN, message)
 
+    def refused_token(self, refusal: TokenRefusedError) -> TokenRefusedError:
+        """Count the refusal of a token, and return it."""
+        self.rejected("rule" if refusal.flaw is TokenFlaw.NO_RULE else "token")
+        self.tokens.count(refusal)
+        return refusal
+
     def is_secure(self, request: Request) -> bool:
         """Whether the browser speaks TLS, be it with a proxy before us."""
         tls, said = bool(request.isSecure()), request.getHeader(b"x-forwarded-proto")
         return tls if self._pages is None else self._pages.are_secure(_peer_of(request), said, tls=tls)
 
-    def _refusal(self, request: Request) -> tuple[str, str] | None:
-        """Return what does not fit about a request, ``key`` or ``origin``, and what is said of it."""
+    def _refusal(self, request: Request) -> tuple[str, str] | TokenRefusedError | None:
+        """Return what does not fit about a request, ``key`` or ``origin``, and what is said of it.
+
+        If it has a token that opens nothing anywhere, return the refusal of that.
+        """
         if self._is_refused_page(request):
             return "origin", _FOREIGN_ORIGIN
         if not self.has_keys:
             return self._local_refusal(request)
         if self._has_key(request) or self._session_end(request) is not None:
             return None
-        return "key", self._wanted
+        refusals = map(self.tokens.refusal_of, _keys_of(request))
+        return next(filter(None, refusals), None) or ("key", self._wanted)
+
+    @staticmethod
+    def _words(config: Config, *, is_partial: bool) -> str:
+        """Return what is said to a request without a key.
+
+        :param is_partial: whether some keys of edge auth open the dashboard, and others do not.
+        """
+        words, tokens = _WANTED, ""
+        if config.edge_auth.enabled and config.edge_auth.jwt:
+            may_open = tokens_open(config.dashboard, config.edge_auth)
+            words, tokens = (_WITH_TOKENS, "") if may_open else (_WANTED, NOT_ACCEPTED)
+        others = _OF_GROUPS if config.dashboard.groups else _UNRESTRICTED
+        return words + (others if is_partial else "") + tokens
 
     def _local_refusal(self, request: Request) -> tuple[str, str] | None:
         peer = _peer_of(request)
@@ -225,13 +281,24 @@ class Access:
         return request.method not in SAFE_METHODS or not self._has_key(request)
 
     def _has_key(self, request: Request) -> bool:
-        return any(self.digest_of(key) is not None for key in _keys_of(request))
+        return any(self._end_of(key) is not None for key in _keys_of(request))
+
+    def _end_of(self, value: bytes) -> float | None:
+        """Return when a key or token that opens the dashboard ends, in Unix seconds; ``None``: it is none."""
+        digest = self.digest_of(value)
+        if digest is not None:
+            return self._ends.get(_name_of(digest), inf)
+        token = self.tokens.find(value)
+        return None if token is None else token.until
 
     def _session_end(self, request: Request) -> float | None:
         """Return when the session of a browser ends, in unix seconds; ``None``: it has none."""
-        ends = self.sessions.end_of(_cookies_of(request), cookie_name(secure=self.is_secure(request)))
+        cookies, name = _cookies_of(request), cookie_name(secure=self.is_secure(request))
+        ends = self.sessions.end_of(cookies, name)
+        if ends is None:
+            return self.tokens.session_end(cookies, name)
         of_key = self._ends.get(self.session_key_of(request) or "") if self._ends else None
-        if ends is None or of_key is None:
+        if of_key is None:
             return ends
         return None if of_key <= self.sessions.wall() else min(ends, of_key)
 

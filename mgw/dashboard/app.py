@@ -43,6 +43,8 @@ _ENTRY: Final = f"{_API}/oauth/<entry>"
 _ASSETS: Final = "/ui/assets/"
 _OPEN: Final = frozenset({"/ui", "/ui/", "/ui/login", "/ui/logout"})
 """What checks by itself who may come in, as do the files of the page: these nobody has to check."""
+_OF_SIGN_IN: Final = frozenset({Reason.EDGE_KEY, Reason.INVALID_TOKEN, Reason.ACCESS_DENIED})
+"""Refusals in place of which a browser gets the page to sign in with."""
 _API_HINT: Final = "; /v1/dashboard/openapi.json describes the endpoints, and the dashboard's page is at /ui"
 
 
@@ -81,6 +83,7 @@ class Dashboard:
         :raises GatewayError: what it is refused with.
         """
         path = request.path.decode("ascii")
+        await self.access.wait_for_keys(request)
         if path not in self._open:  # first: who has no key learns nothing of what is served
             self.access.check(request)
         await self._tree.serve(request, path)
@@ -91,7 +94,7 @@ class Dashboard:
         try:
             self.access.check(request)
         except GatewayError as error:
-            if error.reason is not Reason.EDGE_KEY or not self.access.has_keys:
+            if error.reason not in _OF_SIGN_IN or not self.access.has_keys:
                 raise
             self.files.send_page(request, SIGN_IN, 401)
         else:
@@ -114,9 +117,9 @@ class Dashboard:
         self.files.send_asset(request, name)
 
     @app.route("/ui/login", methods=["POST"])
-    def login(self, request: Request) -> None:
+    async def login(self, request: Request) -> None:
         """Begin a session of a browser."""
-        self.sign_in.login(request)
+        await self.sign_in.login(request)
 
     @app.route("/ui/logout", methods=["POST"])
     def logout(self, request: Request) -> None:

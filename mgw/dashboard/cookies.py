@@ -105,7 +105,7 @@ class CookieSessions:
 
     def _sessions_in(self, header: bytes, cookie: bytes) -> list[tuple[bytes, float]]:
         """Return sessions, and when each ends."""
-        found = [self._session_of(value) for value in _values(header, cookie)]
+        found = [self._session_of(value) for value in cookie_values(header, cookie)]
         return [session for session in found if session is not None]
 
     def _session_of(self, cookie: bytes) -> tuple[bytes, float] | None:
@@ -148,7 +148,7 @@ def set_cookie(name: bytes, value: bytes, seconds: int, *, secure: bool) -> tupl
     return b"Set-Cookie", name + b"=" + value + rules + (b"; Secure" if secure else b"")
 
 
-def _values(header: bytes, cookie: bytes) -> list[bytes]:
-    """Return the values of our cookie in a ``Cookie`` header."""
+def cookie_values(header: bytes, cookie: bytes) -> list[bytes]:
+    """Return the values of a cookie in a ``Cookie`` header, as far as they are looked at."""
     pairs = (pair.strip().partition(b"=") for pair in header.split(b";"))
     return [value for name, _, value in pairs if name == cookie][:_MOST_COOKIES]

@@ -12,11 +12,21 @@ from mgw.clients.key_rows import KeyRow
 from mgw.clients.limits import RowState
 from mgw.config.key_settings import NamedKeySettings
 from mgw.dashboard.session_list import SessionRow
+from mgw.dashboard.token_access import TokenFinder
 from mgw.exchange.exchange import Exchange
 from mgw.generation import Generation
+from mgw.nouns.token_flaw import TokenFlaw
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.realtime.sessions import Sessions
 from mgw.usage.journal import Sink
+
+
+def _no_issuers() -> TokenFinder | None:
+    return None
+
+
+def _ignore_token(_: str, __: TokenFlaw) -> None:
+    """Nobody counts."""
 
 
 class OtherWork(Protocol):
@@ -60,6 +70,10 @@ class GatewayView:
     """Returns what is used of the rows of limits that last longer than a minute."""
     keys: Callable[[], Sequence[KeyRow]]
     """Returns the gateway keys with names."""
+    tokens: Callable[[], TokenFinder | None] = _no_issuers
+    """Returns what checks tokens of identity providers; ``None``: there are no issuers."""
+    token_rejected: Callable[[str, TokenFlaw], None] = _ignore_token
+    """Counts a request with a token that is refused, by the name of the issuer's entry."""
     file_keys: Callable[[], Sequence[NamedKeySettings]] = tuple
     """Returns the keys of key files that are in force."""
     query_thread: SerialRunner | None = None

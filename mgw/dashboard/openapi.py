@@ -384,7 +384,7 @@ def _query(parameters: Json) -> list[Json]:
 def _events() -> Json:
     summary = (
         "Usage events, log lines, and changes to providers and sessions, as they happen. The stream ends "
-        "when the client's session ends, when its key is removed, and when the gateway stops."
+        "when the client's session or token ends, when its key is removed, and when the gateway stops."
     )
     stream = _response("Server-sent events.", _TEXT, "text/event-stream")
     last_id = {"name": "Last-Event-ID", "in": "header", "schema": _TEXT}

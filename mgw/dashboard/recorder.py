@@ -19,7 +19,10 @@ from mgw.dashboard.gateway_view import GatewayView
 from mgw.dashboard.live import LiveParts
 from mgw.dashboard.profiles import Profiles
 from mgw.dashboard.recent_events import RecentEvents
+from mgw.dashboard.token_access import TokenAccess
+from mgw.dashboard.token_sessions import TokenSessions
 from mgw.dashboard.usage_memory import UsageMemory
+from mgw.nouns.token_refusal import TokenRefusedError
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 from mgw.usage.event import SettledExchange
 
@@ -56,7 +59,7 @@ class Recorder:
 
 def build_recorder(gateway: GatewayView) -> Recorder:
     """Return the recorder of a gateway, which has yet to be told its configuration."""
-    access = Access(CookieSessions(gateway.wall, urandom), gateway.rejected)
+    access = _build_access(gateway)
     live = _build_live(gateway, access)
     thread = gateway.query_thread or DaemonThreads(gateway.reactor, "mgw-dashboard-queries")
 
@@ -71,6 +74,14 @@ def build_recorder(gateway: GatewayView) -> Recorder:
         health=live.health_of,
     )
     return Recorder(access, live, build_memory(gateway.wall, is_used, thread), profiles, thread)
+
+
+def _build_access(gateway: GatewayView) -> Access:
+    def count(refusal: TokenRefusedError) -> None:
+        gateway.token_rejected(refusal.issuer, refusal.flaw)
+
+    tokens = TokenAccess(TokenSessions(gateway.wall, urandom), gateway.tokens, count)
+    return Access(CookieSessions(gateway.wall, urandom), gateway.rejected, tokens)
 
 
 def _build_live(gateway: GatewayView, access: Access) -> LiveParts:

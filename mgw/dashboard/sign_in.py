@@ -1,4 +1,4 @@
-"""Sign-in with a key, which sets a cookie, and sign-out."""
+"""Sign-in with a key or a token, which sets a cookie, and sign-out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twisted.web.server import Request
 from mgw.clients.peers import network_of
 from mgw.clients.try_it import try_it_cookie
 from mgw.dashboard.access import Access
-from mgw.dashboard.cookies import SECONDS, cookie_name, set_cookie
+from mgw.dashboard.cookies import cookie_name, set_cookie
 from mgw.dashboard.responses import NO_STORE, body_of, send_nothing
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
@@ -29,7 +29,7 @@ _FORM: Final = b"application/x-www-form-urlencoded"
 _TO_PAGE: Final = b"../ui"
 """The page as seen from ``/ui/login``; relative, since a proxy may serve us below a path."""
 _TO_PAGE_AFTER_FAILURE: Final = b"../ui#failed"
-_WRONG: Final = "this key does not give access to the dashboard"
+_WRONG: Final = "this key or token does not give access to the dashboard"
 
 
 @dataclass(slots=True)
@@ -73,8 +73,8 @@ class SignIn:
     access: Access
     failures: FailureCounts
 
-    def login(self, request: Request) -> None:
-        """Begin a session for whoever sends a key, in a form or in JSON.
+    async def login(self, request: Request) -> None:
+        """Begin a session for whoever sends a key or a token, in a form or in JSON.
 
         :raises GatewayError: for a page of another origin, a wrong key, or too many of them.
         """
@@ -84,13 +84,20 @@ class SignIn:
             access.check(request)
             _send_done(request, [])
             return
-        digest = access.digest_of(_key_in(request))
-        if digest is not None:  # whatever others, or its own page, have tried before
-            _send_done(request, [self._cookie(access.sessions.begin(digest), SECONDS, request)])
+        value = _key_in(request)
+        await access.tokens.wait(value)
+        begun = access.begin_session(value)
+        if begun is not None:  # whatever others, or its own page, have tried before
+            _send_done(request, [self._cookie(*begun, request)])
             return
+        of_token = access.tokens.refusal_of(value)
+        if (
+            of_token is not None and of_token.reason is Reason.NO_ISSUER_KEYS
+        ):  # nobody's fault: it may be good
+            raise access.refused_token(of_token)
         self.failures.check(client)
         self.failures.add(client)
-        refusal = access.refused("key", _WRONG)
+        refusal = access.refused("key", _WRONG) if of_token is None else access.refused_token(of_token)
         if not _is_form(request):
             raise refusal
         send_nothing(request, 303, [NO_STORE, (b"Location", _TO_PAGE_AFTER_FAILURE)])

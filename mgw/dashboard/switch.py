@@ -75,6 +75,11 @@ class DashboardSwitch:
         if self.recorder is not None:
             self.recorder.access.use(self.gateway.generation().config, self.gateway.file_keys())
 
+    def follow_issuers(self) -> None:
+        """Look again at whoever reads events with a token: the keys of its issuer have changed."""
+        if self.recorder is not None:
+            self.recorder.access.on_change()
+
     def serve(self, request: Request) -> Awaitable[None]:
         """Respond to a request; where the dashboard is off, no row of the route table leads here."""
         return self.dashboard.serve(request)

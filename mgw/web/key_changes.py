@@ -28,6 +28,10 @@ def _nobody(_: str) -> None:
     """Tell nobody."""
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class KeyChanges:
     """Applies changes of keys to one server."""
@@ -35,6 +39,8 @@ class KeyChanges:
     server: WebServer
     on_expired: Callable[[str], None] = _nobody
     """Called for each key that has expired, with words for it."""
+    on_issuer_keys: Callable[[], None] = _nothing
+    """Called when tokens are checked anew."""
     _timer: IDelayedCall | None = field(init=False, default=None)
 
     def use(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
@@ -48,6 +54,7 @@ class KeyChanges:
         if server.gate.tokens is not None:
             server.gate.tokens.forget_all()
             server.generation.memo.forget_heads()
+            self.on_issuer_keys()
 
     def follow(self) -> None:
         """The server uses another configuration, or its first one."""

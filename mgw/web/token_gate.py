@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from time import monotonic, time
 from typing import Final
 
+from twisted.internet.defer import Deferred
+
 from mgw.clients.expired_tokens import ExpiredTokens
 from mgw.clients.identity_clients import IdentityClients
 from mgw.clients.known_tokens import KnownToken, KnownTokens
@@ -61,6 +63,10 @@ class TokenGate:
         self._known.forget(digest)
         self.expired.add(digest)
         return _expired(known.entry)
+
+    def wait_for(self, refusal: TokenRefusedError) -> Deferred[None] | None:
+        """Return what to wait for before a token is looked at again; ``None``: that changes nothing."""
+        return refusal.ready if isinstance(refusal, PendingKeysError) else None
 
     def are_mentioned(self, words: bytes) -> bool:
         """Whether a token of a configured issuer stands among other words."""

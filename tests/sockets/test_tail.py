@@ -33,8 +33,8 @@ def usage(number: int, model: str = "fast") -> bytes:
     return b"id: a1-%d\nevent: usage\ndata: %b\n\n" % (number, data.encode())
 
 
-def refusal(status: int, message: str = "no") -> bytes:
-    body = b'{"error":{"message":"%b"}}' % message.encode()
+def refusal(status: int, message: str = "no", code: str = "a_code") -> bytes:
+    body = b'{"error":{"message":"%b","code":"%b"}}' % (message.encode(), code.encode())
     return b"HTTP/1.1 %d X\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (status, len(body), body)
 
 
@@ -165,13 +165,14 @@ def test_a_pipe_that_is_closed_ends_it_in_silence(answer: bytes) -> None:
     [
         (refusal(401), {}, "requires a key: put one of dashboard.keys"),
         (refusal(401), {"MGW_KEY": KEY}, "rejects this key"),
+        (refusal(401, "it has expired", "invalid_token"), {"MGW_KEY": KEY}, "this token: it has expired"),
         (refusal(404), {}, "has no dashboard"),
         (refusal(403, "not from \\u001b here"), {}, "responds with status 403: not from ? here"),
         (refusal(400, "kinds: no"), {}, "responds with status 400: kinds: no"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", {}, "it is not an mgw gateway"),
         (b"SSH-2.0-x\r\n\r\n", {}, "does not speak HTTP: it is not an mgw gateway"),
     ],
-    ids=["no key", "wrong key", "none", "forbidden", "kinds", "a page", "no HTTP"],
+    ids=["no key", "wrong key", "wrong token", "none", "forbidden", "kinds", "a page", "no HTTP"],
 )
 def test_what_cannot_work_is_a_sentence(answer: bytes, environ: dict[str, str], said: str) -> None:
     status, stdout, stderr = ran("--url", ScriptedGateway(answer).url, **environ)

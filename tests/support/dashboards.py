@@ -12,6 +12,7 @@ from mgw.clients.limits import RowState
 from mgw.config.key_settings import NamedKeySettings
 from mgw.dashboard.gateway_view import GatewayView
 from mgw.dashboard.switch import DashboardSwitch
+from mgw.nouns.token_flaw import TokenFlaw
 from mgw.usage.journal import Sink
 from mgw.web.gateway_request import endpoint_of
 from tests.support.channels import channel_of
@@ -66,6 +67,7 @@ class DashboardHarness(WebServerHarness):
         self.peer: Address = peer
         self.wall = wall
         self.rejected: list[str] = []
+        self.tokens_rejected: list[tuple[str, TokenFlaw]] = []
         self.sinks: list[Sink] = []
         self.limits: list[RowState] = []
         self.keys: list[KeyRow] = []
@@ -82,6 +84,8 @@ class DashboardHarness(WebServerHarness):
                 sessions=lambda: self.server.sessions,
                 log=LogPublisher(),
                 add_sink=self.sinks.append,
+                tokens=lambda: self.server.gate.tokens,
+                token_rejected=lambda issuer, flaw: self.tokens_rejected.append((issuer, flaw)),
                 file_keys=lambda: self.file_keys,
                 query_thread=AtOnce(),
                 limits=lambda: succeed(self.limits),
@@ -100,16 +104,22 @@ class DashboardHarness(WebServerHarness):
         self, path: str, *headers: str, method: str = "GET", body: bytes = b"", host: str = "gw.example"
     ) -> Response:
         """Send one request on a connection of its own."""
-        self.connect()
-        lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", *headers]
-        if body:
-            lines.append(f"Content-Length: {len(body)}")
-        self.send("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+        self.ask_later(path, *headers, method=method, body=body, host=host)
         while not self.received() and any(
             call.getTime() == self.clock.seconds() for call in self.clock.getDelayedCalls()
         ):
             self.clock.advance(0)  # an answer that takes some turns of the reactor
         return Response(self.received())
+
+    def ask_later(
+        self, path: str, *headers: str, method: str = "GET", body: bytes = b"", host: str = "gw.example"
+    ) -> None:
+        """Send one request, whose response may come later."""
+        self.connect()
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", *headers]
+        if body:
+            lines.append(f"Content-Length: {len(body)}")
+        self.send("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
 
     def read_events(self, *headers: str, host: str = "gw.example") -> OpenFeed:
         """Begin to read events, on a connection of its own."""

@@ -223,6 +223,9 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         "mgw.dashboard.event_ring.MAX_DROPPED_CHARS",
         "mgw.usage.labels.MAX_SHARED_CHARS",
     ),
+    "tests/memory/dashboard/test_token_access.py::test_the_session_that_was_used_least_recently_makes_room": (
+        "mgw.dashboard.token_sessions.MAX_SESSIONS",
+    ),
     "tests/memory/dashboard/test_log_lines.py::test_the_newest_come_last_and_the_oldest_go": (
         "mgw.dashboard.log_lines.MAX_LINES",
     ),

@@ -20,6 +20,7 @@ from mgw.clients.limits import LIMITS_BY_NAME, RowState
 from mgw.config.fleet import RedisSettings
 from mgw.credentials.signed_again import Again, SignedAgain
 from mgw.identity.key_feed import IssuerFetches
+from mgw.nouns.token_flaw import TokenFlaw
 from mgw.ops.exposition import Table
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
@@ -118,6 +119,7 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
         certificate_expires=lambda: 2e9,
         counts_by_sink=lambda: {"jsonl": SinkCounts(waiting=1)},
         issuers=lambda: [IssuerFetches("corp", 1, 1, 30.0)],
+        keys=lambda: {"active": 1},
         limits=lambda: [
             RowState("alice", LIMITS_BY_NAME["usd_per_month"], "2026-11", 3 * 10**9, 0, 10**10, 2e9)
         ],
@@ -144,6 +146,7 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
     metrics.record_all(iter([made, session, costly]))
     metrics.requests.clients.add_unpriced(provider, Unpriced.PRICE)
     metrics.requests.clients.add_uncounted(provider)
+    metrics.token_rejections.add("corp", TokenFlaw.EXPIRED)
     metrics.requests.sessions.add(provider, SessionCounts(minutes=1.5, frames_in=1, bytes_in=2))
     return metrics
 

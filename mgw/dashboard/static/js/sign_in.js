@@ -1,4 +1,4 @@
-/** The sign-in page: send the key without leaving the page, so that a wrong one is told beside the field. */
+/** The sign-in page: send the key or token without leaving the page, so that a wrong one is told beside the field. */
 
 const form = /** @type {HTMLFormElement} */ (document.getElementById("form"));
 const key = /** @type {HTMLInputElement} */ (document.getElementById("key"));
@@ -14,8 +14,9 @@ function refuse(text) {
 
 /** @param {Response} response @returns {Promise<string>} */
 async function reason(response) {
-  if (response.status === 401) return "This key does not give access to the dashboard.";
   const body = await response.json().catch(() => undefined);
+  const isToken = body?.error?.code === "invalid_token"; // which says what is wrong with it
+  if (response.status === 401 && !isToken) return "This key or token does not give access to the dashboard.";
   const message = body?.error?.message ?? `The gateway returned status ${response.status}`;
   return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
 }
