@@ -36,7 +36,8 @@ _CREDENTIAL_PATTERNS: Final = tuple(
         r"(?<!\w)(signature(?:=|%3d))[0-9a-f]{64}(?![0-9a-f])",  # SigV4
         r"(?<!\w)(bearer\s+)[\w.~+/=-]{8,}",
         r"(?<!\w)(token\s+)(?:(?=[a-z.~+/=_-]*\d)[\w.~+/=-]{8,}|[\w.~+/=-]{24,})",  # not "token limitation"
-        r"(?<![\w-])()(?:sk-[\w-]{8,}|AIza[\w-]{10,}|ya29\.[\w.-]{10,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*)",
+        r"(?<![\w-])()(?:sk-[\w-]{8,}|AIza[\w-]{10,}|ya29\.[\w.-]{10,})",
+        r"(?<![\w-])()eyJ[\w-]{8,}+(?:\.[\w-]+\.[\w-]*|(?:\.[\w-]*+)?…)",  # a JWT, whole or cut
         r"(?<![\w-])()(?:(?:gsk_|xai-|pplx-|nvapi-|hf_)[\w-]{16,}|A(?:KIA|SIA)[A-Z0-9]{16})",
     )
 )

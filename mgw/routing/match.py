@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import FAMILIES, UNSAID, shown_family
+from mgw.nouns.secret import redact_patterns
 from mgw.nouns.vocabulary import DialectName, Family
 from mgw.routing.model_source import ModelAt
 from mgw.routing.paths import PathIndex, PathMatch, templates_of
@@ -272,7 +273,7 @@ def _no_model(verb: str) -> GatewayError:
 
 
 def _shown(raw_path: str) -> str:
-    return raw_path if len(raw_path) <= 200 else f"{raw_path[:200]}…"
+    return redact_patterns(raw_path if len(raw_path) <= 200 else f"{raw_path[:200]}…")
 
 
 _SLASHES: Final = re.compile(r"/{2,}")
