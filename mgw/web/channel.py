@@ -35,8 +35,8 @@ from mgw.wire.headers import RawHeaders
 class GatewayChannel(Protocol):
     """One connection of a client.
 
-    The receiver of the request that is being served calls :meth:`start`, :meth:`write` and :meth:`finish`, or
-    :meth:`abort`; once the connection is closed they do nothing.
+    Who serves a request calls :meth:`start`, :meth:`write` and :meth:`finish`, or :meth:`abort`; once the
+    connection is closed they do nothing.
     """
 
     # Many are idle, and what has more than thirty attributes has a large dictionary of its own.
@@ -232,7 +232,11 @@ class GatewayChannel(Protocol):
         """Have a request handled anew whose receiver has waited, with its body paused."""
         if self._connection.state in SERVING:
             self._client.resume_body()
-            self._on_head(head, key, waited=True)
+            self._processing = True  # else the request behind a refused one is taken before that is done
+            try:
+                self._on_head(head, key, waited=True)
+            finally:
+                self._processing = False
             self._process_input()
 
     def resume_body(self) -> None:
@@ -299,9 +303,7 @@ class GatewayChannel(Protocol):
         self._write_head(self._connection.flush())
 
     def finish(self, last_piece: bytes = b"") -> None:
-        """End the response behind a last piece of the body, if there is one, in one write where that is
-        possible.  Less than the head announced breaks the connection, and so does more.
-        """
+        """End the response behind a last piece; a length that was not announced breaks the connection."""
         connection = self._connection
         if connection.state not in SERVING:
             return

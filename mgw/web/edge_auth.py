@@ -359,7 +359,13 @@ class EdgeGate:
         found = readings(value)
         if lower not in _WORDS:
             return any(map(self._are_mentioned, found))
-        return any(map(self._hidden.are_contained, found))
+        return any(map(self._are_contained, found))
+
+    def _are_contained(self, words: bytes) -> bool:
+        """Whether a token, or a key that is too long to be a word, stands within these words."""
+        if self._hidden.are_contained(words):
+            return True
+        return self.tokens is not None and self.tokens.are_mentioned(words)
 
 
 def _nobody() -> None:

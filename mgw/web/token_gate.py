@@ -18,7 +18,7 @@ from mgw.clients.expired_tokens import ExpiredTokens
 from mgw.clients.identity_clients import IdentityClients
 from mgw.clients.known_tokens import KnownToken, KnownTokens
 from mgw.clients.limits import Counts
-from mgw.clients.tokens.token import parse_token
+from mgw.clients.tokens.token import issuer_in, parse_token
 from mgw.clients.tokens.verify import TokenEntry, TokenError, verify_token
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.nouns.secret import Secret
@@ -27,11 +27,10 @@ from mgw.nouns.token_refusal import TokenRefusedError
 from mgw.web.pending_keys import KeysOfIssuers, PendingKeysError
 from mgw.web.service_secret import service_secret
 
-_TOKEN_LIKE: Final = re.compile(
-    rb"(?<![A-Za-z0-9_-])(?=([A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+))"
-)
-"""Text that may be a token: no JSON object with an issuer is shorter in base64.  Each word is looked at once
-as the first part, and takes no time beyond its length."""
+_BETWEEN_DOTS: Final = re.compile(rb"(?<=[\w=-]\.)[\w-]{8,}+(?==*\.)")
+"""What may be the claims of a token among other words.  Its header may be joined with a word before it, its
+signature with one behind it, and either may be padded: so only the claims say that it is one.  No JSON object
+with an issuer is shorter.  Each word is looked at once."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -70,7 +69,7 @@ class TokenGate:
 
     def are_mentioned(self, words: bytes) -> bool:
         """Whether a token of a configured issuer stands among other words."""
-        return any(self._is_of_issuer(found[1]) for found in _TOKEN_LIKE.finditer(words))
+        return any(issuer_in(found[0]) in self.entries for found in _BETWEEN_DOTS.finditer(words))
 
     def is_foreign(self, value: bytes) -> bool:
         """Whether a value is a token of an issuer that is not configured."""
@@ -80,10 +79,6 @@ class TokenGate:
     def forget_all(self) -> None:
         """Check all tokens anew."""
         self._known.clear()
-
-    def _is_of_issuer(self, value: bytes) -> bool:
-        token = parse_token(value)
-        return token is not None and token.issuer in self.entries
 
     def _check(self, value: bytes, digest: bytes) -> KnownToken | TokenRefusedError | None:
         token = parse_token(value)

@@ -14,7 +14,7 @@ from mgw.usage.event import Outcome
 from mgw.web.key_changes import KeyChanges
 from mgw.web.token_gate import TokenGate, make_token_gate
 from tests.memory.web.test_admission import known, serve, upstream_heads
-from tests.support.channels import post
+from tests.support.channels import get, post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON
 from tests.support.memory_sessions import REALTIME, SessionHarness
@@ -309,6 +309,17 @@ def test_a_second_request_behind_it_keeps_its_place() -> None:
     for _ in range(2):
         harness.connection.send(answered())
     assert [event.client for event in harness.observer.events] == ["corp:ann", "alice"]
+
+
+def test_a_request_behind_a_refused_one_ends_with_its_client() -> None:
+    harness, request = waiting(lambda token: get("/v1/models", f"Authorization: Bearer {token}"))
+    harness.channel.dataReceived(request + ask("alice-canary-0001"))
+    harness.keys.asked[0].callback(None)  # without the key
+    assert harness.status() == 401
+    assert settled(harness)[0] == 1
+    harness.leave()
+    assert settled(harness)[0] == 0
+    assert harness.event.status is Outcome.CLIENT_ABORT
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
