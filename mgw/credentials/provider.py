@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Sequence
+from math import inf
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -34,6 +35,12 @@ class CallerToken(Struct, frozen=True):
     value: Secret
     until: float
     """The first moment at which it is no longer valid, in Unix seconds."""
+    ends: float = inf
+    """The same on a clock that nobody sets."""
+
+    def is_past(self, now: float, monotonic: float) -> bool:
+        """Whether it is no longer valid, by either clock: the one of Unix time may be set back."""
+        return now >= self.until or monotonic >= self.ends
 
 
 class HeaderEdits(Protocol):

@@ -52,9 +52,11 @@ class KnownHead(Struct, frozen=True, eq=False):
     repeated: RepeatedHead | None = None
     """How to recognise the next request with this head, where that is easy."""
 
-    def is_past(self, now: float) -> bool:
+    def is_past(self, now: float, monotonic: float) -> bool:
         """Whether the head must be checked again; ``now`` in unix seconds."""
-        until = self.caller.known_until
+        until, token = self.caller.known_until, self.caller.token
+        if token is not None:
+            return token.is_past(now, monotonic)
         return until is not None and now >= until
 
     def with_values(self, values: tuple[bytes, ...]) -> KnownHead:

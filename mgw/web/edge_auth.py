@@ -276,7 +276,7 @@ class EdgeGate:
             found.token_refusal = found.token_refusal or known
         elif known is not None and (found.client is None or carrier[2] is not None):
             found.client, found.until = known.client, known.until
-            found.token = CallerToken(known.value, known.until)
+            found.token = CallerToken(known.value, known.until, known.ends)
         return known is not None
 
     def _find_own(self, family: Family, carriers: list[Carrier]) -> tuple[ClientKey | None, str | None]:

@@ -96,11 +96,11 @@ class KeyChanges:
         """End what is in progress with keys that are valid no more, if the operator wants that."""
         if not self._cuts:
             return
-        keys, now = self.server.gate.keys, self.server.wall()
+        keys, now, monotonic = self.server.gate.keys, self.server.wall(), self.server.monotonic()
         for request in self.server.requests:
             client, token = request.known.caller.client, request.known.caller.token
             state = None if client is None else keys.state_of(client.digest)
-            if token is not None and now >= token.until and isinstance(request, UpgradeRequest):
+            if token is not None and isinstance(request, UpgradeRequest) and token.is_past(now, monotonic):
                 state = KeyState.EXPIRED
             if state is not None and state is not KeyState.ACTIVE:
                 request.cut(revocation(state, is_token=token is not None))

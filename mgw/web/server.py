@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from twisted.internet.interfaces import IReactorTime
@@ -85,6 +86,8 @@ class WebServer:
     """The clients with limits, whose use outlives a configuration."""
     make_token_gate: Callable[[EdgeAuthSettings], TokenGate | None] = _no_tokens
     """It returns what checks tokens of the issuers of a configuration, if there are any."""
+    monotonic: Callable[[], float] = monotonic
+    """Seconds on a clock that nobody sets."""
     offload: Offload = run_inline
     """It does the work on large bodies."""
     estimates: Estimates | None = None
@@ -218,7 +221,7 @@ class WebServer:
         """Take a request whose head is known, and was found in order."""
         head_key, _, content_length, values = key
         # A head is remembered with the key or token that let it in, and must not outlive either.
-        if known.caller.known_until is not None and known.is_past(self.wall()):
+        if known.caller.known_until is not None and known.is_past(self.wall(), self.monotonic()):
             self.generation.memo.forget_head(head_key)
             return None
         if values:
