@@ -52,6 +52,10 @@ class KeyFeed(Protocol):
         """See :meth:`IssuerKeys.ask`."""
         ...
 
+    def first(self, source: KeySource) -> Deferred[None] | None:
+        """See :meth:`IssuerKeys.first`."""
+        ...
+
     def hurry(self, source: KeySource) -> None:
         """Fetch if that is overdue."""
         ...
@@ -143,6 +147,14 @@ class IssuerKeys:
         """
         entry = self._entries.get(name)
         return None if entry is None else self.feed.ask(entry.source)
+
+    def first(self, name: str) -> Deferred[None] | None:
+        """Wait for the first keys of an entry: returns when their fetch is done, or after 5 s.
+
+        ``None``: it is done, whatever it has come to.  Cancelling affects nobody else.
+        """
+        entry = self._entries.get(name)
+        return None if entry is None else self.feed.first(entry.source)
 
     def stop(self) -> None:
         """Get nothing more; what is known stays."""

@@ -125,6 +125,11 @@ class FetchingFeed:
         fetched = self._sources.get(source)
         return None if fetched is None or not self._is_running else fetched.refresh.ask()
 
+    def first(self, source: KeySource) -> Deferred[None] | None:
+        """Wait for the first fetch of a source; see :meth:`KeyRefresh.first`."""
+        fetched = self._sources.get(source)
+        return None if fetched is None else fetched.refresh.first()
+
     def find(self, digest: str) -> KeySource | None:
         """Return the source that another process means."""
         return next((source for source in self._sources if source.digest == digest), None)

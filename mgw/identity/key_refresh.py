@@ -5,7 +5,8 @@
     waiting ──(time is up, asked)──► fetching ──(done, failed, too late)──► waiting
 
 A fetch that fails is tried again after a second, then after twice as long each time.  Who asks waits for the
-fetch under way, or has one begun; of those that begin so, there is at most one in a time.
+fetch under way, or has one begun; of those that begin so, there is at most one in a time.  Who has no keys at
+all waits for the very first fetch alone: later ones may fail for hours.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ WAIT_SECONDS: Final = 5.0
 """How long somebody who asks waits."""
 FIRST_RETRY_SECONDS: Final = 1.0
 _MOST_DOUBLINGS: Final = 16
+_RELEASED_AT_ONCE: Final = 64
+"""How many go on before the reactor does something else: each may be a request, and thousands may wait."""
 _log: Final = Logger()
 
 
@@ -57,8 +60,13 @@ class Waiters:
         return waiter
 
     def release_all(self) -> None:
-        """Let all go on."""
-        for waiter in list(self._timers):
+        """Let all go on, those that came first at once."""
+        self._release_some(list(self._timers))
+
+    def _release_some(self, waiting: list[Deferred[None]]) -> None:
+        if len(waiting) > _RELEASED_AT_ONCE:
+            self.clock.callLater(0, self._release_some, waiting[_RELEASED_AT_ONCE:])
+        for waiter in waiting[:_RELEASED_AT_ONCE]:
             self._release(waiter)
 
     def _release(self, waiter: Deferred[None]) -> None:
@@ -91,6 +99,8 @@ class KeyRefresh:
     """When the next fetch is due, on the monotonic clock."""
     _flight: Deferred[Any] | None = None
     _limit: IDelayedCall | None = None
+    _has_fetched: bool = False
+    """Whether the first fetch is done, whatever it has come to."""
     _failures: int = 0
     """How many fetches have failed, one after another."""
     _asked_again: float = float("-inf")
@@ -142,6 +152,11 @@ class KeyRefresh:
             self._begin_fetch()
         return waiter
 
+    def first(self) -> Deferred[None] | None:
+        """Return what fires when the first fetch is done, or after :data:`WAIT_SECONDS`; ``None``: it is."""
+        is_under_way = self._flight is not None and not self._has_fetched and not self._is_stopped
+        return self._waiters.wait() if is_under_way else None
+
     @property
     def seconds_to_ask(self) -> float:
         """For how long nobody who asks has a fetch begun."""
@@ -156,7 +171,7 @@ class KeyRefresh:
 
     def _on_fetched(self, result: FetchedKeys | Failure) -> None:
         _cancel(self._limit)
-        self._flight = None
+        self._flight, self._has_fetched = None, True
         if self._is_stopped:
             return
         found = _fault_of(result) if isinstance(result, Failure) else result

@@ -50,6 +50,7 @@ from mgw.web.carriers import (
     visible_flaw,
 )
 from mgw.web.hidden_keys import HiddenKeys
+from mgw.web.pending_keys import PendingKeysError
 from mgw.wire.headers import RawHeaders
 from mgw.wire.target import query_value, without_parameter
 
@@ -273,7 +274,8 @@ class EdgeGate:
         assert self.tokens is not None
         known = self.tokens.find(carrier[1], digest)
         if isinstance(known, TokenRefusedError):
-            found.token_refusal = found.token_refusal or known
+            if found.token_refusal is None or isinstance(known, PendingKeysError):  # which may pass yet
+                found.token_refusal = known
         elif known is not None and (found.client is None or carrier[2] is not None):
             found.client, found.until = known.client, known.until
             found.token = CallerToken(known.value, known.until, known.ends)

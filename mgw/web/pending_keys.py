@@ -26,6 +26,10 @@ class KeysOfIssuers(Protocol):
         """
         ...
 
+    def first(self, entry: str) -> Deferred[None] | None:
+        """Return what fires when the first fetch of the keys of an issuer is done, likewise."""
+        ...
+
 
 class NoKeysOfIssuers:
     """What is known of keys where nobody fetches any: a gate that is open needs none to recognize tokens."""
@@ -38,11 +42,11 @@ class NoKeysOfIssuers:
 
 
 class PendingKeysError(TokenRefusedError):
-    """The refusal of a token with an unknown key, unless that is among the keys which are being fetched.
+    """The refusal of a token, unless its key is among those which are being fetched.
 
     :param ready: fires when these are there, or it is not worth waiting for them any longer.
     """
 
-    def __init__(self, issuer: str, what: str, ready: Deferred[None]) -> None:
-        super().__init__(TokenFlaw.UNKNOWN_KEY, issuer, what)
+    def __init__(self, flaw: TokenFlaw, issuer: str, what: str, ready: Deferred[None]) -> None:
+        super().__init__(flaw, issuer, what)
         self.ready = ready

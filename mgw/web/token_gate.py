@@ -99,13 +99,16 @@ class TokenGate:
         return known
 
     def _refusal(self, error: TokenError, entry: TokenEntry, digest: bytes) -> TokenRefusedError:
-        if error.flaw is TokenFlaw.UNKNOWN_KEY:
+        flaw, ready = error.flaw, None
+        if flaw is TokenFlaw.UNKNOWN_KEY:
             ready = self.keys.ask(entry.name)
-            if ready is not None:
-                return PendingKeysError(entry.name, error.what, ready)
-        elif error.flaw is TokenFlaw.EXPIRED:
+        elif flaw is TokenFlaw.KEYS_UNAVAILABLE:
+            ready = self.keys.first(entry.name)
+        elif flaw is TokenFlaw.EXPIRED:
             self.expired.add(digest)
-        return TokenRefusedError(error.flaw, entry.name, error.what)
+        if ready is not None:
+            return PendingKeysError(flaw, entry.name, error.what, ready)
+        return TokenRefusedError(flaw, entry.name, error.what)
 
 
 def _expired(entry: str) -> TokenRefusedError:

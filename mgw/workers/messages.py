@@ -210,11 +210,14 @@ class TokenPending(ChannelMessage, frozen=True):
 class IssuerKeysQuestion(ChannelMessage, frozen=True):
     """A token names a key that is not known: fetch the keys of its issuer, unless that was done just now.
 
+    With ``first``, there are no keys at all: wait for the first fetch, if that is under way.
+
     Answered with :class:`IssuerKeysAnswer`, behind what the fetch has brought; with :class:`Failed` where the
     supervisor's configuration has no such source.
     """
 
     source: str
+    first: bool = False
 
 
 class IssuerKeysAnswer(ChannelMessage, frozen=True):

@@ -74,6 +74,9 @@ class SupervisorKeys:
     _taken: list[Deferred[None]] = field(default_factory=list)
     """They fire when nothing is left in the queue."""
     _asking: dict[str, Waiters] = field(default_factory=dict)
+    _asking_first: dict[str, Waiters] = field(default_factory=dict)
+    _had_first: set[str] = field(default_factory=set)
+    """The sources whose first fetch is done, as the supervisor has answered, or takes long."""
     _asked_again: dict[str, float] = field(default_factory=dict)
     """From when on it makes sense to ask for a source again."""
     _is_running: bool = False
@@ -92,6 +95,7 @@ class SupervisorKeys:
         self._sources = {source.digest: source for source in entries}
         for digest in self._asked_again.keys() - self._sources.keys():
             del self._asked_again[digest]
+        self._had_first &= self._sources.keys()
 
     def known(self, source: KeySource) -> KnownKeys | None:
         """Return what is known."""
@@ -103,7 +107,7 @@ class SupervisorKeys:
     def stop(self) -> None:
         """Ask no more; whoever waits goes on."""
         self._is_stopped = True
-        for waiters in self._asking.values():
+        for waiters in (*self._asking.values(), *self._asking_first.values()):
             waiters.release_all()
         self.threads.stop()
 
@@ -125,27 +129,47 @@ class SupervisorKeys:
             return None
         waiters = self._asking[digest] = Waiters(self.clock)
         waiter = waiters.wait()
-        _ = Deferred.fromCoroutine(self._ask(digest)).addBoth(self._on_answer, digest)
+        question = IssuerKeysQuestion(digest)
+        _ = Deferred.fromCoroutine(self._ask(question)).addBoth(self._on_answer, digest)
         return waiter
 
-    async def _ask(self, digest: str) -> float:
-        """Return after how long it makes sense to ask again, when all is known that was told before that."""
+    def first(self, source: KeySource) -> Deferred[None] | None:
+        """Wait for the supervisor if it fetches the keys of a source for the first time."""
+        digest = source.digest
+        if self._is_stopped or digest in self._known or digest in self._had_first:
+            return None
+        waiters = self._asking_first.get(digest)
+        if waiters is not None:
+            return waiters.wait()
+        waiters = self._asking_first[digest] = Waiters(self.clock)
+        waiter = waiters.wait()
+        question = IssuerKeysQuestion(digest, first=True)
+        _ = Deferred.fromCoroutine(self._ask(question)).addBoth(self._on_first, digest)
+        return waiter
+
+    async def _ask(self, question: IssuerKeysQuestion) -> float | None:
+        """Return after how long it makes sense to ask again, when all is known that was told before that.
+
+        ``None``: the supervisor has not answered, or does not use the source yet.
+        """
         try:
-            answer = await self.channel.ask(IssuerKeysQuestion(digest), WAIT_SECONDS)
+            answer = await self.channel.ask(question, WAIT_SECONDS)
         except ChannelError:
-            return 0.0
+            return None
         if self._queue:
             taken: Deferred[None] = Deferred()
             self._taken.append(taken)
             await taken
-        return answer.seconds if isinstance(answer, IssuerKeysAnswer) else 0.0
+        return answer.seconds if isinstance(answer, IssuerKeysAnswer) else None
 
-    def _on_answer(self, seconds: float | Failure, digest: str) -> None:
-        if isinstance(seconds, Failure):
-            _log.failure("internal error: the supervisor could not be asked for keys", seconds)
-            seconds = 0.0
-        self._asked_again[digest] = self.monotonic() + seconds
+    def _on_answer(self, found: float | Failure | None, digest: str) -> None:
+        self._asked_again[digest] = self.monotonic() + (_seconds_in(found) or 0.0)
         self._asking.pop(digest).release_all()
+
+    def _on_first(self, found: float | Failure | None, digest: str) -> None:
+        if _seconds_in(found) is not None:
+            self._had_first.add(digest)
+        self._asking_first.pop(digest).release_all()
 
     def _take_next(self) -> None:
         """Take the first of the queue; what need not be parsed is known at once."""
@@ -197,6 +221,14 @@ class SupervisorKeys:
                 _log.failure("internal error: the keys of an issuer were not taken over")
 
 
+def _seconds_in(found: float | Failure | None) -> float | None:
+    """Return what the supervisor has answered."""
+    if isinstance(found, Failure):
+        _log.failure("internal error: the supervisor could not be asked for keys", found)
+        return None
+    return found
+
+
 def _parsed(document: bytes) -> KeySet | None:
     """Parse what the supervisor has parsed; it does not tell what cannot be."""
     try:
@@ -213,5 +245,6 @@ def answer_issuer_question(question: IssuerKeysQuestion, feed: FetchingFeed) -> 
     source = feed.find(question.source)
     if source is None:
         return succeed(Failed("the current configuration has no such issuer"))
-    answer: Deferred[Any] = feed.ask(source) or succeed(None)  # Any: becomes a message
+    asked = feed.first(source) if question.first else feed.ask(source)
+    answer: Deferred[Any] = asked or succeed(None)  # Any: becomes a message
     return answer.addCallback(lambda _: IssuerKeysAnswer(feed.seconds_to_ask(source)))

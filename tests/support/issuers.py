@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
@@ -135,12 +136,17 @@ class IssuerBench:
 
     def asks(self, name: str = "corp") -> list[float] | None:
         """Ask for keys; the list has the time at which the answer came, once it has."""
-        waiting = self.keys.ask(name)
+        return self._when(self.keys.ask(name))
+
+    def waits_for_first(self, name: str = "corp") -> list[float] | None:
+        """Wait for the first keys, likewise."""
+        return self._when(self.keys.first(name))
+
+    def _when(self, waiting: Deferred[None] | None) -> list[float] | None:
         if waiting is None:
             return None
         came: list[float] = []
-        as_deferred: Any = waiting  # Any: the interface says Awaitable
-        as_deferred.addCallback(lambda _: came.append(self.clock.seconds()))
+        _ = waiting.addCallback(lambda _: came.append(self.clock.seconds()))
         return came
 
     def _on_change(self) -> None:

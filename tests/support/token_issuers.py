@@ -70,12 +70,20 @@ class FakeKeys:
     known: dict[str, KeySet] = field(default_factory=dict)
     asked: list[Deferred[None]] = field(default_factory=list)
     may_ask: bool = False
+    is_first: bool = False
+    """Whether the first fetch is under way."""
 
     def keys_of(self, entry: str) -> KeySet | None:
         return self.known.get(entry)
 
     def ask(self, entry: str) -> Deferred[None] | None:
         if not self.may_ask:
+            return None
+        self.asked.append(Deferred())
+        return self.asked[-1]
+
+    def first(self, entry: str) -> Deferred[None] | None:
+        if not self.is_first:
             return None
         self.asked.append(Deferred())
         return self.asked[-1]

@@ -135,6 +135,15 @@ class Play:
         waiting.addCallback(lambda _: came.append(self.ids()))
         return came
 
+    def waits_for_first(self) -> list[object] | None:
+        """Wait for the first keys in the worker, likewise."""
+        waiting: Any = self.worker.first("corp")
+        if waiting is None:
+            return None
+        came: list[object] = []
+        waiting.addCallback(lambda _: came.append(self.ids()))
+        return came
+
     def _on_change(self) -> None:
         self.changes += 1
 
@@ -362,3 +371,56 @@ def test_nothing_is_left_when_a_worker_stops() -> None:
     assert play.threads.stopped
     assert not play.clock.getDelayedCalls()
     assert play.asks() is None
+
+
+def test_the_first_fetch_of_the_supervisor_is_waited_for() -> None:
+    play = Play()
+    play.bench.begin(play.settings)
+    came = [play.waits_for_first() for _ in range(3)]
+    assert play.questions.count == 1
+    play.questions.deliver()
+    assert came == [[]] * 3
+    play.bench.serve(jwk("a"))
+    assert came == [[{"a"}]] * 3
+    assert play.waits_for_first() is None
+
+
+def test_a_first_fetch_that_has_failed_is_not_waited_for_again() -> None:
+    play = Play()
+    play.bench.begin(play.settings)
+    play.bench.newest().answer(b"", 500)
+    came = play.waits_for_first()
+    play.questions.deliver()
+    assert came == [None]
+    assert play.waits_for_first() is None
+    play.clock.advance(1)  # the second try is under way
+    assert play.waits_for_first() is None
+    play.bench.serve(jwk("a"))
+    play.tell()
+    assert play.ids() == {"a"}
+
+
+def test_an_issuer_that_only_the_worker_has_yet_is_asked_for_again() -> None:
+    play = Play()
+    came = play.waits_for_first()
+    play.questions.deliver()
+    assert came == [None]
+    play.bench.begin(play.settings)
+    came = play.waits_for_first()
+    play.questions.deliver()
+    play.bench.serve(jwk("a"))
+    assert came == [{"a"}]
+
+
+def test_who_waits_for_the_first_keys_goes_on_after_five_seconds_or_at_the_end() -> None:
+    play = Play()
+    play.bench.begin(play.settings)
+    came = play.waits_for_first()
+    play.clock.advance(4.9)
+    assert came == []
+    play.clock.advance(0.1)
+    assert came == [None]
+    came = play.waits_for_first()
+    play.feed.stop()
+    assert came == [None]
+    assert play.waits_for_first() is None
