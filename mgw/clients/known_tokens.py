@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec import Struct
 
 from mgw.clients.client import Client
 from mgw.clients.expired_tokens import MAX_TOKENS
 from mgw.nouns.secret import Secret
+
+MAX_KNOWN_BYTES: Final = 32 * 1024 * 1024
+"""How long all tokens may be together.  They have one or two kilobytes, but 10,000 of the largest 160 MB."""
 
 
 class KnownToken(Struct, frozen=True, eq=False):
@@ -29,6 +33,8 @@ class KnownTokens:
     """The valid tokens of one configuration; the least recently used make room."""
 
     _tokens: dict[bytes, KnownToken] = field(default_factory=dict)
+    _bytes: int = 0
+    """How long they are together."""
 
     def __len__(self) -> int:
         """How many there are."""
@@ -43,14 +49,23 @@ class KnownTokens:
 
     def keep(self, digest: bytes, known: KnownToken) -> None:
         """Know a token."""
+        self.forget(digest)
         self._tokens[digest] = known
-        if len(self._tokens) > MAX_TOKENS:
-            del self._tokens[next(iter(self._tokens))]
+        self._bytes += _size_of(known)
+        while len(self._tokens) > MAX_TOKENS or self._bytes > MAX_KNOWN_BYTES:
+            self.forget(next(iter(self._tokens)))
 
     def forget(self, digest: bytes) -> None:
         """Know a token no more."""
-        self._tokens.pop(digest, None)
+        known = self._tokens.pop(digest, None)
+        if known is not None:
+            self._bytes -= _size_of(known)
 
     def clear(self) -> None:
         """Know no token any more."""
         self._tokens.clear()
+        self._bytes = 0
+
+
+def _size_of(known: KnownToken) -> int:
+    return len(known.value.reveal())

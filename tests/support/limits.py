@@ -42,6 +42,9 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/pure/clients/test_known_tokens.py::test_exactly_so_many_expired_tokens_are_remembered": (
         "mgw.clients.expired_tokens.MAX_TOKENS",
     ),
+    "tests/pure/clients/test_known_tokens.py::test_exactly_so_many_bytes_of_tokens_are_known": (
+        "mgw.clients.known_tokens.MAX_KNOWN_BYTES",
+    ),
     "tests/memory/ops/test_metrics.py::test_so_many_names_of_keys_are_labels_and_no_more": (
         "mgw.ops.request_metrics.MAX_CLIENTS",
     ),
