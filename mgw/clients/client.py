@@ -121,7 +121,8 @@ class Client(Struct, eq=False, frozen=True):
         if not self.may_use(asked, provider, model):
             what = "key" if self.issuer is None else "token"
             use = f"this {what} may use no model" if never in self.fits else _USE_LISTED.format(what=what)
-            message = f"no model is named {asked[:200]!r} for this {what}: {use}"
+            for_whom = "for this key:" if self.issuer is None else "for this token:"
+            message = f"no model is named {asked[:200]!r} {for_whom} {use}"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param=param)
 
     def begin(self, held: Taken = ONE_REQUEST) -> Permit | Awaitable[Permit | LimitReached] | None:

@@ -1,4 +1,4 @@
-"""Tokens that a process has checked, by their digests: whose they are, and until when."""
+"""Tokens that a process has checked, by their digests: to whom each belongs, and until when."""
 
 from __future__ import annotations
 

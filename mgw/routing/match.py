@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import FAMILIES, UNSAID, shown_family
-from mgw.nouns.secret import redact_patterns
+from mgw.nouns.secret import CREDENTIAL_STARTS, redact_patterns
 from mgw.nouns.vocabulary import DialectName, Family
 from mgw.routing.model_source import ModelAt
 from mgw.routing.paths import PathIndex, PathMatch, templates_of
@@ -272,8 +272,13 @@ def _no_model(verb: str) -> GatewayError:
     return GatewayError(Reason.MALFORMED, message, param="model")
 
 
+_may_hold_credential: Final = re.compile(f"=|{CREDENTIAL_STARTS}").search
+"""Strangers may ask often, and this costs no call."""
+
+
 def _shown(raw_path: str) -> str:
-    return redact_patterns(raw_path if len(raw_path) <= 200 else f"{raw_path[:200]}…")
+    shown = raw_path if len(raw_path) <= 200 else f"{raw_path[:200]}…"
+    return shown if _may_hold_credential(shown) is None else redact_patterns(shown)
 
 
 _SLASHES: Final = re.compile(r"/{2,}")

@@ -1,4 +1,4 @@
-"""The keys of issuers as the gate sees them, and the refusal of a token whose key may be on its way."""
+"""The keys of issuers as the gate sees them, and the refusal of a token with a key that may be on its way."""
 
 from __future__ import annotations
 
@@ -39,6 +39,9 @@ class NoKeysOfIssuers:
 
     def ask(self, entry: str) -> None:
         """Return ``None``: there is nothing to wait for."""
+
+    def first(self, entry: str) -> None:
+        """Return ``None``, likewise."""
 
 
 class PendingKeysError(TokenRefusedError):

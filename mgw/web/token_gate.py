@@ -1,4 +1,4 @@
-"""Tokens of identity providers at the gate: which a value is, whose it is, and why it opens nothing.
+"""Tokens of identity providers at the gate: to whom one belongs, and why it opens nothing.
 
 A token of a configured issuer is the gateway's, as its keys are: valid or not, it never goes to a provider as
 a credential of the client's own.

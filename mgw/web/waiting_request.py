@@ -1,4 +1,4 @@
-"""A request whose head says who sends it only once somebody else has answered: the keys of its issuer."""
+"""A request that waits for the keys of its token's issuer before anybody knows who sends it."""
 
 from __future__ import annotations
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
 from mgw.identity.key_source import source_of
 from tests.support.issuers import JWKS, IssuerBench, IssuerLines, entry, jwk, key_set
+from tests.support.laws import examples
 
 OTHER = "https://other.example.com"
 
@@ -424,7 +425,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(steps=STEPS)
 def test_keys_are_those_of_the_last_good_fetch_and_no_older_than_may_be(steps: list[tuple[str, Any]]) -> None:
     """Drawn: time, answers and questions; a model says which keys there are."""

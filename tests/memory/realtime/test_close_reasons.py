@@ -22,6 +22,7 @@ CODES = {
     Reason.UPSTREAM_BROKEN: 1011,
     Reason.UPSTREAM_TOO_SLOW: 1011,
     Reason.CREDENTIAL_SOURCE: 1011,
+    Reason.NO_ISSUER_KEYS: 1011,
 }
 """Contract 10.3; what else is refused is the client's to change."""
 LIVE_OF_EDGE = f"{LIVE}?key=edge"

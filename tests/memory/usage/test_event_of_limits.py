@@ -56,9 +56,8 @@ def test_a_line_that_is_too_long_has_its_tags_cut() -> None:
 
 
 def replace_tags(settled: Any, tags: dict[str, str]) -> Any:  # Any: an exchange, and its labels
-    return type(settled.labels)(
-        *[getattr(settled.labels, name) for name in settled.labels.__match_args__[:-1]], tags
-    )
+    names = settled.labels.__match_args__
+    return type(settled.labels)(**{name: getattr(settled.labels, name) for name in names} | {"tags": tags})
 
 
 def test_the_plain_line_has_them() -> None:
