@@ -20,6 +20,7 @@ from mgw.upstream.tls import client_context
 _ALWAYS: Final = (
     "mgw.app.build_operations",  # what the gateway answers itself
     "mgw.reactor.treq_client",  # what it asks of providers itself
+    "mgw.web.service_secret",  # made as it is imported: a reload may be the first to need it
     "prometheus_client.metrics_core",  # the numbers that workers report
 )
 _FOR_TLS: Final = "mgw.upstream.certificate_names"

@@ -19,6 +19,7 @@ from mgw.clients.client_groups import Matcher, highest_priority, matchers_of, ta
 from mgw.clients.client_limits import limits_of_groups
 from mgw.clients.limits import Counts
 from mgw.config.edge_auth import EdgeAuthSettings
+from mgw.config.jwt import JwtSettings
 from mgw.nouns.vocabulary import Priority
 
 MAX_CLIENTS: Final = 10_000
@@ -69,16 +70,23 @@ class IdentityClients:
         return client
 
     def find(self, identity: Identity) -> Client | None:
-        """Return a client whom a token has named, if the configuration has its issuer and groups."""
-        settings = self.settings
-        is_known = any(entry.name == identity.issuer for entry in settings.jwt)
-        if not is_known or not settings.groups.keys() >= set(identity.groups):
+        """Return a client whom a token has named, if the configuration has its issuer and a rule for it.
+
+        The token itself is not at hand: all that can be seen is whether any token gives these groups.
+        """
+        entry = self._entry_of(identity)
+        if entry is None or all(tuple(rule.groups) != identity.groups for rule in entry.rules):
             return None
         return self.client_of(identity.issuer, identity.value, identity.groups, identity.tags)
 
     def digest_of(self, identity: Identity) -> bytes:
         """Return what stands for a client in place of the digest of a key: nobody else can find it."""
-        return hmac.digest(self.secret, _PURPOSE + encode(identity), "sha256")
+        entry = self._entry_of(identity)
+        address = "" if entry is None else entry.issuer  # another issuer may get the name of one that is gone
+        return hmac.digest(self.secret, _PURPOSE + encode((address, identity)), "sha256")
+
+    def _entry_of(self, identity: Identity) -> JwtSettings | None:
+        return next((entry for entry in self.settings.jwt if entry.name == identity.issuer), None)
 
     def _make(self, issuer: str, name: str, groups: tuple[str, ...], tags: Mapping[str, str]) -> Client:
         settings = self.settings
