@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from msgspec import Struct
@@ -34,6 +35,8 @@ class Caller(Struct, frozen=True):
     """The client whose edge key opened the gate; ``None`` where nobody needs one."""
     known_until: float | None = None
     """The moment from which the same head must be checked again, in unix seconds; ``None``: there is none."""
+    known_ends: float = inf
+    """The same moment on a clock that nobody sets, where that is known."""
     token: CallerToken | None = None
     """The token of an identity provider that opened the gate."""
 
@@ -51,13 +54,6 @@ class KnownHead(Struct, frozen=True, eq=False):
     """The request as the exchange sees it, which all with this head share."""
     repeated: RepeatedHead | None = None
     """How to recognise the next request with this head, where that is easy."""
-
-    def is_past(self, now: float, monotonic: float) -> bool:
-        """Whether the head must be checked again; ``now`` in unix seconds."""
-        until, token = self.caller.known_until, self.caller.token
-        if token is not None:
-            return token.is_past(now, monotonic)
-        return until is not None and now >= until
 
     def with_values(self, values: tuple[bytes, ...]) -> KnownHead:
         """Return the same for a request with its own values of the headers that vary."""

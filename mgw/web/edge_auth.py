@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
+from math import inf
 from time import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -144,6 +145,7 @@ class EdgeGate:
         )
         """The keys, and what has become of them."""
         self._clients = table.clients
+        self._known = table.memory.known
         self._unseen: set[bytes] = set()
         """The digests of keys that nobody has sent yet."""
         self._seen: set[bytes] = set()
@@ -193,10 +195,11 @@ class EdgeGate:
         is_clean = b"%" not in said and b"+" not in said and self._hidden.search(said) is None
         if (not is_clean or tokens is not None) and any(map(self._are_mentioned, readings(said))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
-        until = found.until
+        until, token = found.until, found.token
         if vouched_client is not None or found.token_refusal is not None:
             until = CHECKED_EACH_TIME
-        return Caller(own, raw_query, headers, flaw, client if self._closed else None, until, found.token)
+        ends = inf if token is None else token.ends
+        return Caller(own, raw_query, headers, flaw, client if self._closed else None, until, ends, token)
 
     def find_client(self, digest: bytes) -> Client | None:
         """Return whose key with this digest opens the gate now."""
@@ -255,14 +258,14 @@ class EdgeGate:
         for carrier in carriers:
             digest = sha256(carrier[1]).digest()
             client = self._clients.get(digest)
+            if client is None and digest not in self._known:
+                if self.tokens is None or not self._find_token(found, carrier, digest):
+                    found.left.append(carrier)
+                continue
             if client is None or client.expires is not None:
                 client = self.keys.find(digest, self._wall())
-                state = self.keys.state_of(digest)
-                if state is None:
-                    if self.tokens is None or not self._find_token(found, carrier, digest):
-                        found.left.append(carrier)
-                    continue
-                found.ended = found.ended or (state if client is None else None)
+                if client is None:
+                    found.ended = found.ended or self.keys.state_of(digest)
             if digest in self._unseen:
                 self._learn(digest, carrier[1])
             if client is not None and (found.client is None or carrier[2] is not None):

@@ -219,9 +219,10 @@ class WebServer:
         self, channel: GatewayChannel, known: KnownHead, key: HeadKey
     ) -> RequestReceiver | None:
         """Take a request whose head is known, and was found in order."""
-        head_key, _, content_length, values = key
+        (head_key, _, content_length, values), caller = key, known.caller
         # A head is remembered with the key or token that let it in, and must not outlive either.
-        if known.caller.known_until is not None and known.is_past(self.wall(), self.monotonic()):
+        until = caller.known_until
+        if until is not None and (self.wall() >= until or self.monotonic() >= caller.known_ends):
             self.generation.memo.forget_head(head_key)
             return None
         if values:
@@ -232,7 +233,7 @@ class WebServer:
         try:
             if self.draining:
                 raise _draining()
-            client = known.caller.client
+            client = caller.client
             if client is not None and client.counts is not None and request.exchange is not None:
                 request.exchange.acquire_permit(request.on_limit)
             if content_length > known.max_body_bytes:

@@ -18,6 +18,7 @@ from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.token_request import TokenResponse
 from mgw.nouns.secret import Secret
 from mgw.ops.logs import LogFile
+from mgw.web.pending_keys import KeysOfIssuers
 from tests.support.in_memory.reactor import LinesAtOnce, MemoryConnection, MemoryReactor
 from tests.support.signing_source import SigningSource
 
@@ -71,6 +72,12 @@ class MemoryGateway:
         self.client = self.connect()
         self._use_source("tok", RenewedToken(_fetch_token, "bench"))
         self._use_source("aws", SigningSource(_KEYS, provider="aws"))
+
+    def use_issuer_keys(self, keys: KeysOfIssuers) -> None:
+        """Have the keys of issuers from somebody who has them at once."""
+        tokens = self._service.gateway.server.gate.tokens
+        assert tokens is not None, "the configuration has an issuer"
+        tokens.keys = keys
 
     def connect(self) -> MemoryConnection:
         """Connect one more client."""
