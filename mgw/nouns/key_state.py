@@ -38,7 +38,12 @@ _SENTENCES: Final = MappingProxyType(
         KeyState.REVOKED: "this gateway key has been removed: ask for another one",
     }
 )
-_NEW_TOKEN: Final = "the token has expired: open another session with a new one"  # noqa: S105 (a sentence)
+_OF_TOKENS: Final = MappingProxyType(
+    {
+        KeyState.EXPIRED: "the token has expired: open another session with a new one",
+        KeyState.REVOKED: "tokens of this issuer are no longer accepted: ask for a gateway key",
+    }
+)
 
 
 class EndedKeyError(GatewayError):
@@ -52,5 +57,5 @@ class EndedKeyError(GatewayError):
 def revocation(state: KeyState, *, is_token: bool = False) -> GatewayError:
     """Return what ends a request in progress whose key, or token, is valid no more."""
     if is_token:
-        return GatewayError(Reason.INVALID_TOKEN, _NEW_TOKEN).because(Cause.REVOKED)
+        return GatewayError(Reason.INVALID_TOKEN, _OF_TOKENS[state]).because(Cause.REVOKED)
     return EndedKeyError(state).because(Cause.REVOKED)

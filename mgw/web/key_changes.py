@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IDelayedCall
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.quoting import shown
 from mgw.nouns.key_state import KeyState, revocation
+from mgw.web.interfaces import OpenRequest
 from mgw.web.server import WebServer
 from mgw.web.upgrade import UpgradeRequest
 
@@ -96,14 +97,25 @@ class KeyChanges:
         """End what is in progress with keys that are valid no more, if the operator wants that."""
         if not self._cuts:
             return
-        keys, now, monotonic = self.server.gate.keys, self.server.wall(), self.server.monotonic()
         for request in self.server.requests:
-            client, token = request.known.caller.client, request.known.caller.token
-            state = None if client is None else keys.state_of(client.digest)
-            if token is not None and isinstance(request, UpgradeRequest) and token.is_past(now, monotonic):
-                state = KeyState.EXPIRED
+            state = self._state_of(request)
             if state is not None and state is not KeyState.ACTIVE:
-                request.cut(revocation(state, is_token=token is not None))
+                request.cut(revocation(state, is_token=request.known.caller.token is not None))
+
+    def _state_of(self, request: OpenRequest) -> KeyState | None:
+        """Return what has become of a request's key, or of the token of a session; others go on."""
+        server, caller = self.server, request.known.caller
+        client, token = caller.client, caller.token
+        if client is None:  # the gate was open
+            return None
+        if token is None:
+            return server.gate.keys.state_of(client.digest)
+        if not isinstance(request, UpgradeRequest):
+            return None
+        if token.is_past(server.wall(), server.monotonic()):
+            return KeyState.EXPIRED
+        entries = server.generation.config.edge_auth.jwt
+        return None if any(entry.name == client.issuer for entry in entries) else KeyState.REVOKED
 
     @property
     def _cuts(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from tests.memory.web.test_admission import known, reload, serve
-from tests.memory.web.test_tokens import PATH, TEXT, UPLOAD, TokenHarness, ask, status, waiting
+from tests.memory.web.test_tokens import PATH, TEXT, UPLOAD, TokenHarness, TokenSession, ask, status, waiting
 from tests.support.channels import post
 from tests.support.exchanges import JSON
 from tests.support.pipelines import answered
@@ -60,6 +60,19 @@ def test_a_waiting_request_gets_what_a_reload_gives() -> None:
     harness.keys.asked[0].callback(None)
     harness.connection.send(answered())
     assert harness.event.client_groups == ("research",)
+
+
+@pytest.mark.parametrize("change", ["issuer", "all issuers"])
+@pytest.mark.parametrize("cuts", [True, False])
+def test_a_session_ends_with_its_issuer_where_that_is_wanted(change: str, cuts: bool) -> None:
+    harness = TokenSession(cuts=cuts)
+    harness.switch()
+    harness.take_head()
+    text = CHANGES[change].replace("name: corp", "name: another")
+    reload(harness, text.replace("enabled: true", f"enabled: true\n  cut_revoked: {str(cuts).lower()}"))
+    harness.changes.follow()
+    assert [frame.code for frame in harness.client_frames()] == ([1008] if cuts else [])
+    harness.changes.stop()
 
 
 def begin_upload(harness: TokenHarness) -> str:
