@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from time import monotonic, time
 from typing import Final
 
@@ -60,7 +61,7 @@ class TokenGate:
         if self.wall() < known.until and self.monotonic() < known.ends:
             return known
         self._known.forget(digest)
-        self.expired.add(digest)
+        self.expired.add(_identity_of(value))
         return _expired(known.entry)
 
     def wait_for(self, refusal: TokenRefusedError) -> Deferred[None] | None:
@@ -85,30 +86,35 @@ class TokenGate:
         entry = None if token is None or token.issuer is None else self.entries.get(token.issuer)
         if token is None or entry is None:
             return None
-        if digest in self.expired:
-            return _expired(entry.name)
         now = self.wall()
         try:
             verified = verify_token(token, entry, self.keys.keys_of(entry.name), now)
         except TokenError as error:
-            return self._refusal(error, entry, digest)
+            return self._refusal(error, entry, value)
+        if _identity_of(value) in self.expired:  # the clock was set back
+            return _expired(entry.name)
         client = self.clients.client_of(verified.entry, verified.value, verified.groups, verified.tags)
         ends = self.monotonic() + verified.until - now
         known = KnownToken(client, Secret(value.decode("ascii")), entry.name, verified.until, ends)
         self._known.keep(digest, known)
         return known
 
-    def _refusal(self, error: TokenError, entry: TokenEntry, digest: bytes) -> TokenRefusedError:
+    def _refusal(self, error: TokenError, entry: TokenEntry, value: bytes) -> TokenRefusedError:
         flaw, ready = error.flaw, None
         if flaw is TokenFlaw.UNKNOWN_KEY:
             ready = self.keys.ask(entry.name)
         elif flaw is TokenFlaw.KEYS_UNAVAILABLE:
             ready = self.keys.first(entry.name)
         elif flaw is TokenFlaw.EXPIRED:
-            self.expired.add(digest)
+            self.expired.add(_identity_of(value))
         if ready is not None:
             return PendingKeysError(flaw, entry.name, error.what, ready)
         return TokenRefusedError(flaw, entry.name, error.what)
+
+
+def _identity_of(value: bytes) -> bytes:
+    """Return the digest of what is signed: whoever has an ECDSA signature can make another one of it."""
+    return sha256(value.rpartition(b".")[0]).digest()
 
 
 def _expired(entry: str) -> TokenRefusedError:
