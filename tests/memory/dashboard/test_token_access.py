@@ -342,3 +342,13 @@ def test_sessions_that_have_ended_are_not_kept() -> None:
     sessions.begin(Secret("another"), 20.0)
     now = 9.0
     assert not list(sessions.sessions_in(b"c=" + cookie, b"c"))
+
+
+def test_events_of_a_session_end_by_the_clock_skew_of_the_moment() -> None:
+    gateway = Operators(text().replace("clock_skew: 0", "clock_skew: 300"))
+    cookie = f"Cookie: {gateway.sign_in(gateway.token()).cookie}"
+    gateway.reload(text())
+    gateway.clock.advance(599.0)
+    feed = gateway.read_events(cookie)
+    gateway.clock.advance(1.0)
+    assert feed.has_ended

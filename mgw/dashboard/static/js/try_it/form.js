@@ -71,7 +71,7 @@ export class Form {
 
   drawWho() {
     const { as, client } = this.profiles.try_it;
-    const field = h("label", { class: "field", for: "try-key" }, h("span", { class: "label" }, "Gateway key"), this.key);
+    const field = h("label", { class: "field", for: "try-key" }, h("span", { class: "label" }, "Gateway key or token"), this.key);
     const note = h("span", { class: "hint" });
     const showKey = () => {
       this.key.placeholder = key ? "Entered; enter another to replace it" : "Required";

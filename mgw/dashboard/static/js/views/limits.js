@@ -13,6 +13,8 @@ const HIGH = 0.8;
 const MONEY = "usd_";
 /** More rows would keep a browser busy: there may be ten thousand keys. */
 const MOST_ROWS = 500;
+/** Of longer names of clients the middle is left out. */
+const LONGEST = 36;
 /** Shows a holder that is all of a group's clients, or one of them. */
 const GROUP = "group:";
 
@@ -32,11 +34,17 @@ export function limitWords(limit) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
+/** @param {string} name @returns {string} without the middle of a long one: what it is a client of stands behind it */
+function shortened(name) {
+  const letters = [...name];
+  return letters.length > LONGEST ? `${letters.slice(0, 20).join("")}…${letters.slice(-12).join("")}` : name;
+}
+
 /** @param {string} holder @returns {HTMLElement} */
 function holder(holder) {
   const [shared, one] = holder.split(/\/(.*)/s, 2);
   const what = shared === "gateway" ? "All clients" : shared.startsWith(GROUP) ? `Group ${shared.slice(GROUP.length)}` : clientName(shared).label;
-  const words = one === undefined ? what : `${clientName(one).label} (${shared === "gateway" ? "each client" : `each of ${what.toLowerCase()}`})`;
+  const words = one === undefined ? what : `${shortened(clientName(one).label)} (${shared === "gateway" ? "each client" : `each of ${what.toLowerCase()}`})`;
   return h("span", { dir: "auto", title: holder }, words);
 }
 
@@ -60,8 +68,8 @@ function used(row) {
 
 /** @type {import("../table.js").Column[]} */
 const LIMITS = [
-  { key: "holder", label: "Holder", wide: true, sort: (row) => row.holder, cell: (row) => holder(row.holder) },
-  { key: "limit", label: "Limit", sort: (row) => row.limit, cell: (row) => h("span", { title: row.limit }, limitWords(row.limit)) },
+  { key: "holder", label: "Holder", wide: true, wraps: true, sort: (row) => row.holder, cell: (row) => holder(row.holder) },
+  { key: "limit", label: "Limit", wraps: true, sort: (row) => row.limit, cell: (row) => h("span", { title: row.limit }, limitWords(row.limit)) },
   { key: "share", label: "Share used", sort: shareOf, cell: bar },
   { key: "used", label: "Used", numeric: true, sort: (row) => row.used, cell: used },
   { key: "reserved", label: "Reserved", numeric: true, priority: 2, sort: (row) => row.reserved, cell: (row) => amount(row, row.reserved) },
