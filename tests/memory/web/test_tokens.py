@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
+from mgw.clients.expired_tokens import ExpiredTokens
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.nouns.token_flaw import TokenFlaw
+from mgw.nouns.token_refusal import TokenRefusedError
 from mgw.usage.event import Outcome
 from mgw.web.key_changes import KeyChanges
+from mgw.web.pending_keys import NoKeysOfIssuers
 from mgw.web.token_gate import TokenGate, make_token_gate
 from tests.memory.web.test_admission import known, serve, upstream_heads
 from tests.support.channels import get, post
@@ -465,3 +469,13 @@ def test_a_token_in_a_subprotocol_opens_a_session_and_stays_here() -> None:
     harness.switch()
     assert harness.take_head().startswith(b"HTTP/1.1 101 ")
     assert b"eyJ" not in harness.provider.received
+
+
+def test_a_gate_that_is_open_recognizes_tokens_without_keys() -> None:
+    harness = TokenHarness()
+    settings = harness.generation.config.edge_auth
+    gate = make_token_gate(settings, harness.counts, NoKeysOfIssuers(), ExpiredTokens(), harness.read_wall)
+    value = harness.token().encode()
+    found = gate.find(value, sha256(value).digest())
+    assert isinstance(found, TokenRefusedError)
+    assert (found.flaw, gate.wait_for(found)) == (TokenFlaw.KEYS_UNAVAILABLE, None)
