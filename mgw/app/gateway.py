@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import random
 from time import time
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from mgw.app.credential_sources import build_sources
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from mgw.web.gateway_request import DashboardEndpoint
     from mgw.web.tls import Certificate
 
+T = TypeVar("T")
 _log: Final = Logger()
 
 
@@ -260,6 +262,9 @@ class Gateway:
         self.telemetry.metrics.requests.names.add_clients(key.name for key in key_files.keys)
         return key_files
 
+    def _offload(self, work: Callable[[], T], /) -> Deferred[T]:
+        return self.serving.work_threads.run(work)
+
     def _on_keys_used(self) -> None:
         self.dashboard.follow_keys()
 
@@ -294,6 +299,7 @@ class Gateway:
             file_keys=lambda: self.serving.file_keys,
             others=self._workers,
             limits=self._limit_states.read,
+            offload=self._offload,
             keys=self._key_rows,
         )
 

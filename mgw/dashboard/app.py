@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import tzinfo
 from typing import ClassVar, Final
 from urllib.parse import unquote
 
@@ -20,10 +19,9 @@ from twisted.web.server import Request
 from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from mgw.clients.key_rows import KeyRow
-from mgw.clients.limit_report import show_state
-from mgw.clients.limits import RowState
 from mgw.config.settings import Config
 from mgw.dashboard.access import SAFE_METHODS, Access
+from mgw.dashboard.limits import DashboardLimits
 from mgw.dashboard.live import LiveParts
 from mgw.dashboard.logins import Logins
 from mgw.dashboard.openapi import describe_api
@@ -65,9 +63,7 @@ class Dashboard:
     live: LiveParts
     logins: Logins
     try_it: TryIt
-    limits: Callable[[], Awaitable[Sequence[RowState]]]
-    zone: Callable[[], tzinfo]
-    """Returns where the periods of limits begin."""
+    limits: DashboardLimits
     keys: Callable[[], Sequence[KeyRow]]
     refresh: Callable[[], Awaitable[None]] | None = None
     _tree: ResourceTree = field(init=False)
@@ -152,9 +148,7 @@ class Dashboard:
     @app.route(f"{_API}/limits", methods=["GET"])
     async def read_limits(self, request: Request) -> None:
         """Send what is used of limits that last longer than a minute."""
-        query_of(request)
-        zone = self.zone()
-        send_json(request, {"limits": [show_state(row, zone) for row in await self.limits()]})
+        send_json(request, await self.limits.answer(query_of(request)))
 
     @app.route(f"{_API}/keys", methods=["GET"])
     def read_keys(self, request: Request) -> None:

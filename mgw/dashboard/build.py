@@ -11,6 +11,7 @@ from mgw.credentials.provider import CredentialProvider
 from mgw.dashboard.app import Dashboard
 from mgw.dashboard.event_queries import EventQueries
 from mgw.dashboard.gateway_view import GatewayView
+from mgw.dashboard.limits import DashboardLimits
 from mgw.dashboard.logins import Logins
 from mgw.dashboard.recorder import Recorder
 from mgw.dashboard.request_list import DashboardRequests
@@ -46,8 +47,9 @@ def build_dashboard(gateway: GatewayView, recorder: Recorder) -> Dashboard:
         live=recorder.live,
         logins=logins,
         try_it=TryIt(access, gateway.wall),
-        limits=gateway.limits,
-        zone=lambda: zone_of(gateway.generation().config.edge_auth.timezone),
+        limits=DashboardLimits(
+            gateway.limits, lambda: zone_of(gateway.generation().config.edge_auth.timezone), gateway.offload
+        ),
         keys=gateway.keys,
         refresh=refresh,
     )

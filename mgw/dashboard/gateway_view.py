@@ -14,6 +14,7 @@ from mgw.config.key_settings import NamedKeySettings
 from mgw.dashboard.session_list import SessionRow
 from mgw.dashboard.token_access import TokenFinder
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.offload import Offload, run_inline
 from mgw.generation import Generation
 from mgw.nouns.token_flaw import TokenFlaw
 from mgw.reactor.daemon_threads import SerialRunner
@@ -74,6 +75,8 @@ class GatewayView:
     """Returns what checks tokens of identity providers; ``None``: there are no issuers."""
     token_rejected: Callable[[str, TokenFlaw], None] = _ignore_token
     """Counts a request with a token that is refused, by the name of the issuer's entry."""
+    offload: Offload = run_inline
+    """Does the work on large answers."""
     file_keys: Callable[[], Sequence[NamedKeySettings]] = tuple
     """Returns the keys of key files that are in force."""
     query_thread: SerialRunner | None = None

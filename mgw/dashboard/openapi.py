@@ -197,6 +197,7 @@ SCHEMAS: Final[Json] = {
     ),
     "limits": _object(
         "limits",
+        omitted=_COUNT,
         limits=_list(
             _object(
                 "holder limit period used reserved",
@@ -290,8 +291,10 @@ _REQUESTS: Final = (
 )
 _LIMITS: Final = (
     "The limits that last longer than a minute, with what is used of each in its current period. Limits that "
-    "apply to each client separately are listed for the clients that have used them. Amounts are requests, "
-    "tokens or US dollars, as the name of the limit says; `resets` is absent for `total`."
+    "apply to each client separately are listed for the clients that have used them: at most 1,000 rows, "
+    "those with the largest share used, and `omitted` counts the others. `search` selects rows with this "
+    "text in `holder`, in any case. Amounts are requests, tokens or US dollars, as the name of the limit "
+    "says; `resets` is absent for `total`."
 )
 _FILTERS: Final[Json] = {
     "since": _TIME,
@@ -317,7 +320,7 @@ _READS: Final[tuple[tuple[str, str, Json], ...]] = (
     ),
     ("requests", _REQUESTS, _FILTERS),
     ("sessions", "The open realtime sessions.", {}),
-    ("limits", _LIMITS, {}),
+    ("limits", _LIMITS, {"search": _TEXT}),
     ("keys", "The gateway keys with names, without the keys themselves.", {}),
     ("logs", _LINES, {"lines": {**_COUNT, "maximum": MAX_LINES, "default": DEFAULT_LINES}}),
 )

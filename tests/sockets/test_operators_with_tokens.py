@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import pytest
 
@@ -180,7 +181,7 @@ def series(metrics: str, start: str) -> dict[str, float]:
 @WORKERS
 def test_metrics_know_issuers_and_no_person(operate: Callable[[int], Any], workers: int) -> None:
     with operate(workers) as operated:
-        ann, odd = operated.token(), operated.token(ODD)
+        ann, odd = operated.token(), operated.token(ODD, department="R&D/Ümlaut = 1")
         assert [operated.chat(ann) for _ in range(5)] == [200, 200, 200, 429, 429]
         assert operated.chat(odd) == 200
         assert operated.chat(operated.token(role="nobody")) == 403
@@ -223,6 +224,14 @@ def test_metrics_know_issuers_and_no_person(operate: Callable[[int], Any], worke
         assert holders["group:ops/corp:ann@example.com"] == 3
         found = operated.read("/v1/dashboard/usage?by=client", ann)["groups"]
         assert {group.get("key") for group in found} == {"corp:ann@example.com", f"corp:{ODD}"}
+        found = operated.read("/v1/dashboard/usage?by=tag:department", ann)["groups"]
+        assert {group.get("key"): group["requests"] for group in found} == {None: 5, "R&D/Ümlaut = 1": 1}
+        only = urlencode({"client": f"corp:{ODD}"})
+        (event,) = operated.read(f"/v1/dashboard/requests?{only}", ann)["requests"]
+        assert (event["client"], event["tags"]) == (f"corp:{ODD}", {"department": "R&D/Ümlaut = 1"})
+        assert operated.read(f"/v1/dashboard/usage?{only}", ann)["totals"]["requests"] == 1
+        only = urlencode({"search": ODD.upper()})
+        assert len(operated.read(f"/v1/dashboard/limits?{only}", ann)["limits"]) == 1
 
 
 @WORKERS

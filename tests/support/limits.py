@@ -226,6 +226,10 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         "mgw.dashboard.event_ring.MAX_DROPPED_CHARS",
         "mgw.usage.labels.MAX_SHARED_CHARS",
     ),
+    "tests/memory/dashboard/test_limits.py::"
+    "test_of_rows_of_each_client_those_with_the_largest_share_are_told": (
+        "mgw.dashboard.limits.MAX_EACH_ROWS",
+    ),
     "tests/memory/dashboard/test_token_access.py::test_the_session_that_was_used_least_recently_makes_room": (
         "mgw.dashboard.token_sessions.MAX_SESSIONS",
     ),

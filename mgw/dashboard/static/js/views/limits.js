@@ -104,10 +104,16 @@ export function show(root, app, signal) {
   const note = h("span", { class: "note" });
   const keysNote = h("span", { class: "note" });
   const upMost = h("p", { class: "notice warn", role: "status", hidden: true });
-  /** @type {{ limits: any[], keys: any[] }} */
-  let found = { limits: [], keys: [] };
+  /** @type {{ limits: any[], omitted: number, keys: any[] }} */
+  let found = { limits: [], omitted: 0, keys: [] };
   let wanted = "";
-  const search = searchBox("Filter by name", "Filter by name", (text) => { wanted = text; draw(); });
+  /** What the gateway was asked to look for. */
+  let asked = "";
+  const search = searchBox("Filter by name", "Filter by name", (text) => {
+    wanted = text;
+    draw();
+    if (found.omitted || asked) soon(0); // the gateway has rows that are not here
+  });
   root.append(heading("Limits", search), upMost, panel("Limits", [note], limits.element), panel("Gateway keys", [keysNote], keys.element));
 
   function draw() {
@@ -116,15 +122,17 @@ export function show(root, app, signal) {
     const named = found.keys.filter((row) => row.name.toLowerCase().includes(wanted));
     keys.setRows(named);
     const usedUp = found.limits.filter((row) => (shareOf(row) ?? 0) >= 1).length;
-    setText(note, shownOf(rows.length, "row", "rows"));
+    setText(note, shownOf(rows.length, "row", "rows") + (found.omitted ? `; ${counted(found.omitted, "row")} of clients with a smaller share ${found.omitted === 1 ? "is" : "are"} not here: filter by name` : ""));
     setText(keysNote, shownOf(named.length, "key", "keys"));
     upMost.hidden = usedUp === 0;
     if (usedUp) fill(upMost, `${counted(usedUp, "limit is", "limits are")} used up.`);
   }
 
-  poll(async () => {
-    const [one, other] = await Promise.all([app.api.get("limits", {}, signal), app.api.get("keys", {}, signal)]);
-    found = { limits: one.limits, keys: other.keys };
+  const soon = poll(async () => {
+    const sought = wanted;
+    const [one, other] = await Promise.all([app.api.get("limits", { search: sought || undefined }, signal), app.api.get("keys", {}, signal)]);
+    asked = sought;
+    found = { limits: one.limits, omitted: one.omitted ?? 0, keys: other.keys };
     draw();
   }, () => SECONDS, signal);
 }
