@@ -1,27 +1,37 @@
-"""Tokens that have expired, which no wall clock that is set back makes valid again."""
+"""Tokens that have expired or are going to, which no wall clock that is set back makes valid for longer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 MAX_TOKENS: Final = 10_000
-"""How many tokens that have expired are remembered, and how many that are valid."""
+"""How many tokens are remembered with their ends, and how many that are valid."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class ExpiredTokens:
-    """The digests of tokens that have expired, those that were seen last; it belongs to the process."""
+    """When tokens end that were valid once, those that were seen last; it belongs to the process.
 
-    _digests: dict[bytes, None] = field(default_factory=dict)
+    What has checked them is forgotten at a reload, and when the keys of an issuer change.
+    """
+
+    _ends: dict[bytes, float] = field(default_factory=dict)
+    """On a clock that nobody sets, by their digests."""
 
     def add(self, digest: bytes) -> None:
-        """Remember one."""
-        self._digests.pop(digest, None)
-        self._digests[digest] = None
-        if len(self._digests) > MAX_TOKENS:
-            del self._digests[next(iter(self._digests))]
+        """Remember that a token has expired."""
+        self.bound(digest, -inf)
 
-    def __contains__(self, digest: bytes) -> bool:
-        """Whether a token is remembered."""
-        return digest in self._digests
+    def bound(self, digest: bytes, ends: float) -> float:
+        """Remember when a token ends; return the earliest of all such times that it had."""
+        found = min(self._ends.pop(digest, inf), ends)
+        self._ends[digest] = found
+        if len(self._ends) > MAX_TOKENS:
+            del self._ends[next(iter(self._ends))]
+        return found
+
+    def has_expired(self, digest: bytes, now: float) -> bool:
+        """Whether a token is known to have expired, at a time on the clock that nobody sets."""
+        return now >= self._ends.get(digest, inf)

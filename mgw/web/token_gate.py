@@ -39,7 +39,7 @@ class TokenGate:
     """The issuers of one configuration.
 
     :param entries: those by their addresses.
-    :param expired: tokens that the process has seen expire.
+    :param expired: when tokens end that the process has seen.
     """
 
     entries: Mapping[str, TokenEntry]
@@ -91,10 +91,11 @@ class TokenGate:
             verified = verify_token(token, entry, self.keys.keys_of(entry.name), now)
         except TokenError as error:
             return self._refusal(error, entry, value)
-        if _identity_of(value) in self.expired:  # the clock was set back
+        monotonic = self.monotonic()
+        ends = self.expired.bound(_identity_of(value), monotonic + verified.until - now)
+        if monotonic >= ends:  # the wall clock was set back
             return _expired(entry.name)
         client = self.clients.client_of(verified.entry, verified.value, verified.groups, verified.tags)
-        ends = self.monotonic() + verified.until - now
         known = KnownToken(client, Secret(value.decode("ascii")), entry.name, verified.until, ends)
         self._known.keep(digest, known)
         return known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,10 +45,21 @@ class TokenIssuer:
         """Sign with another key from now on."""
         self.keys.append(new_key())
 
-    def token(self, subject: str, expires: float, number: int = -1, **claims: Any) -> str:  # Any: JSON
-        """Return a token that is valid until ``expires``."""
+    def token(
+        self,
+        subject: str,
+        expires: float,
+        number: int = -1,
+        *,
+        key_id: str | None = None,
+        **claims: Any,  # Any: JSON
+    ) -> str:
+        """Return a token that is valid until ``expires``.
+
+        :param key_id: what the token calls the key that signs it.
+        """
         number %= len(self.keys)
-        header = {"alg": "ES256", "kid": str(number)}
+        header = {"alg": "ES256", "kid": str(number) if key_id is None else key_id}
         stated = {"iss": self.issuer, "aud": self.audience, "sub": subject, "exp": expires, **claims}
         signed = ".".join(encoded(json.dumps(part).encode()) for part in (header, stated))
         r, s = decode_dss_signature(self.keys[number].sign(signed.encode(), ECDSA(SHA256())))
@@ -55,12 +67,16 @@ class TokenIssuer:
 
     def key_set(self) -> KeySet:
         """Return the keys that verify its tokens."""
+        return parse_key_set(self.document({str(number): number for number in range(len(self.keys))}))
+
+    def document(self, numbers: Mapping[str, int]) -> bytes:
+        """Return a set of keys as an issuer publishes it: the numbers of keys by their ids."""
         found = []
-        for number, key in enumerate(self.keys):
-            public = key.public_key().public_numbers()
+        for key_id, number in numbers.items():
+            public = self.keys[number].public_key().public_numbers()
             x, y = encoded(public.x.to_bytes(32)), encoded(public.y.to_bytes(32))
-            found.append({"kty": "EC", "crv": "P-256", "kid": str(number), "x": x, "y": y})
-        return parse_key_set(json.dumps({"keys": found}).encode())
+            found.append({"kty": "EC", "crv": "P-256", "kid": key_id, "x": x, "y": y})
+        return json.dumps({"keys": found}).encode()
 
 
 @dataclass

@@ -263,6 +263,22 @@ def test_a_wall_clock_that_stands_still_keeps_no_token_alive(numbers: tuple[int,
     assert status(serve(harness, requests[3])) == 401
 
 
+@pytest.mark.parametrize("forgets", ["reload", "keys"])
+def test_what_is_forgotten_gives_no_token_more_time(forgets: str) -> None:
+    harness = TokenHarness()
+    request = ask(harness.token(expires=1060.0, role="guest"))
+    assert status(serve(harness, request)) == 200
+    harness.clock.advance(59.9)  # which the wall clock does not show
+    assert status(serve(harness, request)) == 200
+    harness.clock.advance(0.1)
+    if forgets == "reload":
+        harness.server.use(harness.generation)
+    else:
+        KeyChanges(harness.server).use_issuer_keys()
+    assert status(serve(harness, request)) == 401
+    assert harness.observer.flaws == [("corp", TokenFlaw.EXPIRED)]
+
+
 def test_other_keys_have_tokens_checked_anew() -> None:
     harness = TokenHarness()
     request = ask(harness.token(role="guest"))
