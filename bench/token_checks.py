@@ -1,6 +1,7 @@
 """Measure what a check of a signed token costs: ``python -m bench.token_checks [--rounds N]``.
 
-The time is that of the thread alone, in the fastest of several rounds.  Each row has what it may cost.
+The time is that of the thread alone, in the fastest of several rounds.  Each row has what it may cost.  Calls
+are those of Python functions beyond what a request with a gateway key makes.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tests.support.signed_tokens import (
     parsed,
     part,
 )
+from tests.support.token_costs import GateCosts
 
 BATCH: Final = 100
 HEAD_BYTES: Final = 65_536
@@ -68,6 +70,8 @@ def main() -> int:
         seconds = _best(act, times, rounds)
         found = f"{seconds * 1e6:.1f} µs" if seconds < 0.001 else f"{seconds * 1e3:.1f} ms"
         print(_LINE.format(name, found, aim), flush=True)
+    for name, found, aim in _at_the_gate(rounds):
+        print(_LINE.format(name, found, aim), flush=True)
     facts = description()
     print(f"\n{facts['cores']} cores, {facts['cpu']}, Linux {facts['kernel']}, {facts['python']}")
     return 0
@@ -96,6 +100,18 @@ def _measures() -> Iterator[Measure]:
     yield "… its form alone", lambda: parse_token(token), BATCH, ""
     yield from _large_tokens()
     yield from _key_sets()
+
+
+def _at_the_gate(rounds: int) -> Iterator[tuple[str, str, str]]:
+    claims = {**_CLAIMS, "realm_access": {"roles": ["offline_access", "llm-research"]}}
+    for name, is_known, aim in (
+        ("a request with a known token and a known head", True, "a comparison"),
+        ("… with a known token and another head", False, "3 calls"),
+    ):
+        yield name, f"+{GateCosts(claims).more_calls(is_known=is_known).total()} calls", aim
+    for algorithm in ("RS256", "ES256", "EdDSA"):
+        seconds = GateCosts(claims, algorithm).unknown_seconds(BATCH, rounds)
+        yield f"an unknown token at the gate, {algorithm}", f"{seconds * 1e6:.1f} µs", "0.3 ms"
 
 
 def _large_tokens() -> Iterator[Measure]:
