@@ -30,7 +30,8 @@ PARAMETER: Final = "mgw"
 """Where the token of an upload stands in its URL."""
 LIFETIME_SECONDS: Final = 24 * 60 * 60
 _OF_KEY: Final = re.compile(r"([0-9]{1,12})-([0-9a-f]{8})-([0-9a-f]{64})").fullmatch
-_OF_IDENTITY: Final = re.compile(r"([0-9]{1,12})-i([A-Za-z0-9_-]{1,16384})-([0-9a-f]{64})").fullmatch
+_OF_IDENTITY: Final = re.compile(r"([0-9]{1,12})-i([A-Za-z0-9_-]{1,32768})-([0-9a-f]{64})").fullmatch
+"""Sixteen tags of 256 characters of four bytes take 24,000."""
 _PURPOSE: Final = b"mgw upload address"
 
 

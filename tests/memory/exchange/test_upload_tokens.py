@@ -8,10 +8,13 @@ from hashlib import sha256
 import pytest
 
 from mgw.clients import key_hints
+from mgw.clients.identity_clients import IdentityClients
 from mgw.clients.key_hints import KeyHints, key_hint
+from mgw.clients.tokens.verify import MAX_CLIENT_CHARACTERS
 from mgw.config.edge_auth import EdgeAuthSettings
+from mgw.config.groups import MAX_TAG_CHARACTERS, MAX_TAGS
 from mgw.exchange import upload_tokens
-from mgw.exchange.upload_tokens import key_of_token, upload_token
+from mgw.exchange.upload_tokens import identity_of_token, key_of_token, upload_token
 from mgw.memo.known_head import Caller
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret
@@ -158,3 +161,16 @@ def test_no_token_is_compared_with_a_key_that_opens_nothing() -> None:
     assert [client.name for client in keys.expire(NOW + 400 * DAY_SECONDS)] == ["alice"]
     keys.remove("bob")
     assert [list(keys.hints.find(hint)) for hint in hints] == [[], []]
+
+
+@pytest.mark.parametrize("character", ["a", "\u00e9", "\u6f22", "\U0001f600", '"'])
+def test_an_address_names_a_client_however_long_its_tags_are(character: str) -> None:
+    entry = {"name": "corp", "issuer": "https://login.example.com", "audience": "mgw", "rules": [{}]}
+    settings = EdgeAuthSettings.model_validate({"enabled": True, "jwt": [entry]})
+    clients = IdentityClients(settings, None, b"secret")
+    long = character * MAX_CLIENT_CHARACTERS
+    tags = {f"{number:02}".ljust(64, "x"): character * MAX_TAG_CHARACTERS for number in range(MAX_TAGS)}
+    client = clients.client_of("corp", long, (), tags)
+    token = upload_token(client.digest, PATH, NOW, client.identity)
+    assert identity_of_token(clients, PATH, token, NOW) is client
+    assert identity_of_token(clients, PATH + b"s", token, NOW) is None
