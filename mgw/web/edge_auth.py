@@ -68,6 +68,9 @@ _is_bare: Final = re.compile(rb"[!#$&*./0-9=?@A-Z\\^_a-z|~-]+").fullmatch
 """Nothing to decode, nothing wrapped around it, and nothing that is part of no credential."""
 _MOST_WORDS: Final = 16
 
+_MOST_TOKENS: Final = 8
+"""How many tokens of one request are checked, which takes strangers' requests most of their time."""
+
 _WORDS: Final = frozenset({b"host", b"content-type", b"content-encoding", b"accept"})
 """Headers whose words mean what they say, even where a short key is one of them."""
 
@@ -96,6 +99,8 @@ class _Found(Struct, eq=False):
     ended: KeyState | None = None
     """What ended a key that was valid once."""
     token_refusal: TokenRefusedError | None = None
+    tokens: int = 0
+    """How many there were."""
 
 
 def prepare_gate(
@@ -260,7 +265,7 @@ class EdgeGate:
             client = self._clients.get(digest)
             if client is None and digest not in self._known:
                 if self.tokens is None or not self._find_token(found, carrier, digest):
-                    found.left.append(carrier)
+                    found.left.append(carrier)  # where tokens that are not checked open nothing either
                 continue
             if client is None or client.expires is not None:
                 client = self.keys.find(digest, self._wall())
@@ -275,6 +280,8 @@ class EdgeGate:
     def _find_token(self, found: _Found, carrier: Carrier, digest: bytes) -> bool:
         """Whether a carrier holds a token of a configured issuer; what that opens is noted."""
         assert self.tokens is not None
+        if found.tokens >= _MOST_TOKENS:
+            return False
         known = self.tokens.find(carrier[1], digest)
         if isinstance(known, TokenRefusedError):
             if found.token_refusal is None or isinstance(known, PendingKeysError):  # which may pass yet
@@ -282,6 +289,7 @@ class EdgeGate:
         elif known is not None and (found.client is None or carrier[2] is not None):
             found.client, found.until = known.client, known.until
             found.token = CallerToken(known.value, known.until, known.ends)
+        found.tokens += known is not None
         return known is not None
 
     def _find_own(self, family: Family, carriers: list[Carrier]) -> tuple[ClientKey | None, str | None]:

@@ -88,8 +88,11 @@ class FakeKeys:
     may_ask: bool = False
     is_first: bool = False
     """Whether the first fetch is under way."""
+    looked_up: int = 0
+    """How often somebody wanted the keys, to check a token."""
 
     def keys_of(self, entry: str) -> KeySet | None:
+        self.looked_up += 1
         return self.known.get(entry)
 
     def ask(self, entry: str) -> Deferred[None] | None:

@@ -11,7 +11,7 @@ import pytest
 
 from mgw.nouns.token_flaw import TokenFlaw
 from tests.memory.web.test_admission import serve
-from tests.memory.web.test_tokens import BODY, TokenHarness, ask, challenge, flawed, status
+from tests.memory.web.test_tokens import BODY, PATH, TEXT, TokenHarness, ask, challenge, flawed, status
 from tests.support.channels import post
 from tests.support.exchanges import JSON
 from tests.support.memory_sessions import REALTIME
@@ -121,3 +121,15 @@ def test_of_several_headers_none_goes_upstream() -> None:
     (connection,) = harness.pipeline.endpoint.connections
     assert b"eyJ" not in connection.received
     assert harness.event.client == "corp:ann"
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_few_tokens_of_one_request_are_checked_and_none_goes_upstream(has_key: bool) -> None:
+    harness = TokenHarness(TEXT.replace("api_key: sk-main-0001, ", ""))
+    tokens = [harness.token(f"user-{number}", 1.0) for number in range(40)]
+    lines = [*(f"x-api-key: {token}" for token in tokens)]
+    request = post(BODY, *lines, "x-api-key: alice-canary-0001" if has_key else "X-A: b", JSON, path=PATH)
+    assert status(serve(harness, request)) == 401
+    assert harness.keys.looked_up == 8
+    assert not harness.pipeline.endpoint.connections
+    assert [event.client for event in harness.observer.events] == ["alice"] * has_key
