@@ -49,6 +49,8 @@ _OF_PROXIES: Final = re.compile(
 """What proxies say of themselves, or of those whom they speak for, who may be anywhere: names of headers."""
 _OTHER_SITES: Final = frozenset({b"cross-site", b"same-site"})
 _BEARER: Final = b"bearer"
+_MOST_KEYS: Final = 8
+"""How many keys or tokens of one request are looked at: a head has room for hundreds."""
 
 _WANTED: Final = "the dashboard requires a key: sign in at /ui, or send Authorization: Bearer <key>"
 _UNRESTRICTED: Final = "; an edge_auth key with models or limits, or in a group with these, is not accepted"
@@ -375,10 +377,10 @@ def _host_of(request: Request) -> Host | None:
 
 
 def _keys_of(request: Request) -> list[bytes]:
-    """Return the keys that the headers of a request carry."""
+    """Return the first keys that the headers of a request carry."""
     found = []
     for value in request.requestHeaders.getRawHeaders(b"authorization", ()):
         scheme, _, key = value.partition(b" ")
         if scheme.lower() == _BEARER:
             found.append(key.strip(b" "))
-    return [*found, *request.requestHeaders.getRawHeaders(b"x-api-key", ())]
+    return [*found, *request.requestHeaders.getRawHeaders(b"x-api-key", ())][:_MOST_KEYS]

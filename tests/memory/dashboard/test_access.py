@@ -39,6 +39,8 @@ WITH_KEYS = {
     "a right one beside a wrong one": (["Authorization: Bearer wrong-key-1", f"x-api-key: {KEY}"], 200),
     "a wrong key": (["Authorization: Bearer wrong-key-1"], 401),
     "the key in another scheme": ([f"Authorization: Basic {KEY}"], 401),
+    "a right one behind seven": ([*["x-api-key: wrong-key-1"] * 7, f"x-api-key: {KEY}"], 200),
+    "a right one behind eight": ([*["x-api-key: wrong-key-1"] * 8, f"x-api-key: {KEY}"], 401),
     "the key in quotes": ([f'x-api-key: "{KEY}"'], 401),
     "an own origin": ([BEARER, "Origin: http://gw.example"], 200),
     "a foreign origin that has the key": ([BEARER, "Origin: https://evil.example"], 200),
