@@ -253,6 +253,7 @@ class WebServer:
         waited: bool,
     ) -> RequestReceiver:
         """Look at a head again when the keys of an issuer are there; refuse it if that was not enough."""
+        forget_frames(error)  # one of them has the error
         if waited or self.draining:
             self._count_token(error)
             refusal = _draining() if self.draining else error
@@ -406,6 +407,7 @@ class WebServer:
                 peer, tls = channel.peer, channel.is_secure
                 client = try_it.find_client(matched, head, raw_query, peer, tls=tls)
                 if client is not None:
+                    forget_frames(error)
                     return self.gate.admit(matched.route.family, headers, raw_query, client)
             if not isinstance(error, TokenRefusedError):
                 self.observer.edge_rejected(error.state.value if isinstance(error, EndedKeyError) else "key")

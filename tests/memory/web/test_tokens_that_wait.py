@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from types import FrameType
+
 import pytest
 
 from mgw.nouns.token_flaw import TokenFlaw
@@ -66,3 +69,40 @@ def test_a_token_that_fails_does_not_end_the_wait_for_another(is_first: bool) ->
     harness.keys.asked[0].callback(None)
     harness.connection.send(answered())
     assert harness.event.client == "corp:ann"
+
+
+def wait_and_end(end: str) -> None:
+    harness, request = waiting()
+    harness.channel.dataReceived(request)
+    if end == "drain":
+        harness.server.drain()
+    if end == "leave":
+        harness.leave()
+    if end == "key":
+        harness.keys.known["corp"] = harness.issuer.key_set()
+    harness.keys.asked[0].callback(None)
+    if end == "key":
+        harness.connection.send(answered())
+    harness.observer.events.clear()
+
+
+def frames_left() -> int:
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        return sum(isinstance(one, FrameType) for one in gc.garbage)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+
+@pytest.mark.parametrize("end", ["key", "no key", "drain", "leave"])
+def test_a_request_that_has_waited_leaves_nothing_to_the_collector(end: str) -> None:
+    wait_and_end(end)  # what is imported and remembered
+    frames_left()
+    gc.disable()
+    try:
+        wait_and_end(end)
+        assert frames_left() == 0
+    finally:
+        gc.enable()
