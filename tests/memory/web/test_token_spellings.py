@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.memory.web.test_admission import serve
 from tests.memory.web.test_tokens import PATH, TEXT, TokenHarness, ask, status
+from tests.support.token_issuers import TokenIssuer
 
 SPELLINGS: Final = {
     "as it is": "{0}.{1}.{2}",
@@ -93,3 +96,23 @@ def test_a_token_of_somebody_else_stays_in_its_header() -> None:
     token = harness.token()
     assert status(serve(harness, ask("alice-canary-0001", f"OpenAI-Beta: {token}"))) == 200
     assert token.encode() in received(harness)
+
+
+GATE: Final = TokenHarness()
+PIECES: Final = st.lists(
+    st.sampled_from(
+        [b"a", b"Z9", b"-", b"_", b".", b"..", b"=", b"Bearer ", b",", b'"', b"eyJ", b"{", b"\xff"]
+    )
+).map(b"".join)
+
+
+@given(before=PIECES, behind=PIECES, is_ours=st.booleans(), padding=st.sampled_from([b"", b"=", b"=="]))
+def test_a_token_is_found_behind_and_before_anything(
+    before: bytes, behind: bytes, is_ours: bool, padding: bytes
+) -> None:
+    tokens = GATE.server.gate.tokens
+    assert tokens is not None
+    issuer = GATE.issuer if is_ours else TokenIssuer("https://chat.example.com")
+    header, claims, signature = issuer.token("ann", 1600.0).encode().split(b".")
+    words = before + b".".join([header + padding, claims + padding, signature]) + behind
+    assert tokens.are_mentioned(words) == is_ours
