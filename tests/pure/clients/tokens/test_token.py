@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.clients.tokens.token import MAX_TOKEN_BYTES, parse_token
+from mgw.clients.tokens.token import MAX_TOKEN_BYTES, issuer_in, parse_token
 from tests.support.signed_tokens import ISSUER, b64, claims_with, make_token, parsed, part
 
 HEADER: Final = b'{"alg":"RS256","kid":"k1"}'
@@ -257,3 +257,30 @@ def test_what_tokens_are_is_known_without_cryptography() -> None:
         "sys.exit(any(name.split('.')[0] in ('cryptography', 'twisted') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+MEMBERS: Final = st.lists(
+    st.sampled_from(
+        [
+            b'"iss":"https://a.example"',
+            b'"\\u0069ss":"https://b.example"',
+            b'"iss":5',
+            b'"iss":null',
+            b'"x":NaN',
+            b'"x":"\\ud800"',
+            b'"x":{"iss":"https://c.example"}',
+            b'"x":1e999',
+            b'"x":' + b"1" * 5000,
+            b'"x":"' + b"y" * 14_000 + b'"',
+            b'"x"',
+        ]
+    ),
+    max_size=4,
+)
+
+
+@given(members=MEMBERS, blanks=st.sampled_from([b"", b" ", b"\n\t\r", b"\xef\xbb\xbf"]))
+def test_the_issuer_of_claims_is_that_of_their_token(members: list[bytes], blanks: bytes) -> None:
+    claims = blanks + b"{" + b",".join(members) + b"}"
+    found = parse_token(token(claims=claims))
+    assert issuer_in(part(claims)) == (None if found is None else found.issuer)
