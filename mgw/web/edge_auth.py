@@ -89,7 +89,9 @@ class _Found(Struct, eq=False):
     """What the carriers of a request hold."""
 
     client: Client | None = None
-    """Whose key or token opens the gate: that of ``Authorization``, else the first."""
+    """Whose key or token opens the gate: that of the first ``Authorization``, else the first."""
+    scheme: bytes | None = None
+    """That of ``Authorization``, where it was there."""
     until: float | None = None
     """When that ends, in Unix seconds."""
     token: CallerToken | None = None
@@ -273,8 +275,10 @@ class EdgeGate:
                     found.ended = found.ended or self.keys.state_of(digest)
             if digest in self._unseen:
                 self._learn(digest, carrier[1])
-            if client is not None and (found.client is None or carrier[2] is not None):
+            comes_first = found.client is None or (found.scheme is None and carrier[2] is not None)
+            if client is not None and comes_first:
                 found.client, found.until, found.token = client, client.expires, None
+                found.scheme = carrier[2]
         return found
 
     def _find_token(self, found: _Found, carrier: Carrier, digest: bytes) -> bool:
@@ -286,8 +290,10 @@ class EdgeGate:
         if isinstance(known, TokenRefusedError):
             if found.token_refusal is None or isinstance(known, PendingKeysError):  # which may pass yet
                 found.token_refusal = known
-        elif known is not None and (found.client is None or carrier[2] is not None):
-            found.client, found.until = known.client, known.until
+        elif known is not None and (
+            found.client is None or (found.scheme is None and carrier[2] is not None)
+        ):
+            found.client, found.until, found.scheme = known.client, known.until, carrier[2]
             found.token = CallerToken(known.value, known.until, known.ends)
         found.tokens += known is not None
         return known is not None

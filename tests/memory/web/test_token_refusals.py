@@ -133,3 +133,18 @@ def test_few_tokens_of_one_request_are_checked_and_none_goes_upstream(has_key: b
     assert harness.keys.looked_up == 8
     assert not harness.pipeline.endpoint.connections
     assert [event.client for event in harness.observer.events] == ["alice"] * has_key
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0), (2, 0, 1)])
+def test_of_several_authorizations_the_first_counts(order: tuple[int, ...]) -> None:
+    harness = TokenHarness()
+    values = ("alice-canary-0001", harness.token(), harness.token("bob"))
+    first, *others = (f"Authorization: Bearer {values[at]}" for at in order)
+    lines = [first, *others, f"x-api-key: {harness.token('zoe')}"]
+    for request in (
+        post(BODY, *lines, JSON, path=PATH),
+        post(BODY, *lines[::-1][:1], *lines, JSON, path=PATH),
+    ):
+        assert status(serve(harness, request)) == 200
+    clients = [event.client for event in harness.observer.events]
+    assert clients == [("alice", "corp:ann", "corp:bob")[order[0]]] * 2
