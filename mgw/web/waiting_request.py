@@ -24,9 +24,11 @@ class WaitingRequest:
     on_end: Callable[[WaitingRequest], None]
     """Called when it waits no more."""
     _has_ended: bool = field(init=False, default=False)
+    _ready: Deferred[None] | None = field(init=False, default=None)
 
     def wait(self, ready: Deferred[None]) -> None:
-        """Wait, however that ends: whoever makes ``ready`` bounds the time."""
+        """Wait, however that ends: whoever makes ``ready`` bounds the time, and makes it for this alone."""
+        self._ready = ready
         self.channel.pause_body()
         _ = ready.addBoth(self._on_ready)
 
@@ -58,6 +60,9 @@ class WaitingRequest:
 
     def _end(self) -> None:
         self._has_ended = True
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            ready.cancel()  # else it keeps the head and the connection of a client that has left
         self.on_end(self)
 
     def _on_ready(self, _: Failure | None) -> None:

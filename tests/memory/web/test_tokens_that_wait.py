@@ -106,3 +106,17 @@ def test_a_request_that_has_waited_leaves_nothing_to_the_collector(end: str) -> 
         assert frames_left() == 0
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("end", ["drain", "leave"])
+def test_nobody_keeps_a_request_that_waits_no_more(end: str) -> None:
+    harness, request = waiting()
+    harness.channel.dataReceived(request)
+    (asked,) = harness.keys.asked
+    assert not asked.called
+    if end == "drain":
+        harness.server.drain()
+    else:
+        harness.leave()
+    assert asked.called
+    assert harness.received().count(b"HTTP/1.1 ") == (end == "drain")
