@@ -222,6 +222,14 @@ class Play(WebServerHarness):
         if before.number is None:
             self._answer_issuer()
 
+    def reload_same(self, _: None) -> None:
+        self.reload(self.model.rules)
+
+    def reload_late(self, seconds: float) -> None:
+        """Reload when a wall clock that stands still has hidden that time has passed."""
+        self.stand_still(seconds)
+        self.reload(self.model.rules)
+
     def file(self, *, is_there: bool) -> None:
         if is_there:
             self.changes.use([file_key("filed", FILE_KEY)], ())
@@ -318,6 +326,8 @@ def scripts(draw: st.DrawFn) -> list[tuple[str, Any]]:
         numbers.map(lambda found: ("publish", found)),
         st.sampled_from([*ANSWERS, "ok", "ok"]).map(lambda answer: ("issuer_is", answer)),
         rules.map(lambda found: ("reload", found)),
+        st.just(("reload_same", None)),
+        st.sampled_from([61, 301]).map(lambda seconds: ("reload_late", seconds)),
         st.booleans().map(lambda found: ("file", found)),
     )
     turns = draw(st.lists(st.tuples(st.lists(others, max_size=2), asks), min_size=2, max_size=9))
