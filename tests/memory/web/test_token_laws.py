@@ -243,6 +243,12 @@ class Play(WebServerHarness):
         for _ in range(times):  # the third time, its head is known
             self._ask(token, key, head)
 
+    def ask_late(self, token: Token) -> None:
+        """Ask with a known head before and after the time that a standing wall clock does not show."""
+        self.ask((token, None, 0, 3))
+        self.stand_still(70)
+        self.ask((token, None, 0, 1))
+
     def _ask(self, token: Token | None, key: str | None, head: int) -> None:
         keyed = {ALICE: "alice", FILE_KEY: "filed" if self.files else None}.get(key or "")
         headers = [JSON, f"X-Number: {head}"]
@@ -320,14 +326,15 @@ def scripts(draw: st.DrawFn) -> list[tuple[str, Any]]:
     numbers = st.dictionaries(st.sampled_from(["0", "1", "2"]), st.integers(0, 1), min_size=1, max_size=2)
     rules = st.builds(Rules, st.sampled_from([0, 0, 1, 2, None]), st.sampled_from(["mgw", "mgw", "other"]))
     others = st.one_of(
-        st.sampled_from([1, 9, 31, 61, 301, 950]).map(lambda seconds: ("time", seconds)),
+        st.sampled_from([1, 9, 31, 70, 301, 950]).map(lambda seconds: ("time", seconds)),
         st.sampled_from([0.0, -30.0, -3000.0, 30.0]).map(lambda shift: ("wall_clock", shift)),
-        st.sampled_from([61, 9, 301]).map(lambda seconds: ("stand_still", seconds)),
+        st.sampled_from([70, 9, 301]).map(lambda seconds: ("stand_still", seconds)),
         numbers.map(lambda found: ("publish", found)),
         st.sampled_from([*ANSWERS, "ok", "ok"]).map(lambda answer: ("issuer_is", answer)),
         rules.map(lambda found: ("reload", found)),
         st.just(("reload_same", None)),
-        st.sampled_from([61, 301]).map(lambda seconds: ("reload_late", seconds)),
+        st.sampled_from(few).map(lambda token: ("ask_late", token)),
+        st.sampled_from([70, 301]).map(lambda seconds: ("reload_late", seconds)),
         st.booleans().map(lambda found: ("file", found)),
     )
     turns = draw(st.lists(st.tuples(st.lists(others, max_size=2), asks), min_size=2, max_size=9))
