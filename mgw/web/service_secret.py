@@ -11,13 +11,15 @@ from mgw.config.key_settings import NamedKeySettings
 
 _RANDOM: Final = urandom(32)
 """Made before the first worker is forked, so that all workers have it (:mod:`mgw.app.shared_imports`)."""
+_FEWEST: Final = 2
 _PURPOSE: Final = b"mgw service secret\n"
 
 
 def service_secret(settings: EdgeAuthSettings) -> bytes:
     """Return a secret that is derived from the keys of a configuration, so that hosts agree on it.
 
-    Without keys, it is one that this service has made up.
+    With fewer than two keys, it is one that this service has made up: whoever has the only key knows all that
+    it would be derived from, and could make addresses in anybody's name.
     """
     digests = []
     for key in settings.keys:
@@ -25,4 +27,6 @@ def service_secret(settings: EdgeAuthSettings) -> bytes:
             digests.append(digest_of(key))
         elif key.sha256 is not None:
             digests.append(key.sha256.reveal())
-    return sha256(_PURPOSE + "\n".join(sorted(digests)).encode()).digest() if digests else _RANDOM
+    if len(digests) < _FEWEST:
+        return _RANDOM
+    return sha256(_PURPOSE + "\n".join(sorted(digests)).encode()).digest()
