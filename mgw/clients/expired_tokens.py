@@ -18,7 +18,7 @@ class ExpiredTokens:
     """
 
     _ends: dict[bytes, float] = field(default_factory=dict)
-    """On a clock that nobody sets, by their digests."""
+    """On a clock that nobody sets, by the digests of what is signed in them."""
 
     def add(self, digest: bytes) -> None:
         """Remember that a token has expired."""
@@ -31,7 +31,3 @@ class ExpiredTokens:
         if len(self._ends) > MAX_TOKENS:
             del self._ends[next(iter(self._ends))]
         return found
-
-    def has_expired(self, digest: bytes, now: float) -> bool:
-        """Whether a token is known to have expired, at a time on the clock that nobody sets."""
-        return now >= self._ends.get(digest, inf)

@@ -121,8 +121,6 @@ class Model:
         """Return what a request with a token may be answered."""
         if self.rules.number is None:
             return {401}
-        if token in self.ended or monotonic >= self.ends.get(token, inf):
-            return {401}
         if self.known is None or monotonic >= self.good_at + MAX_STALE:
             return {503}
         if self.known.get(token.key_id) != token.number:
@@ -131,11 +129,13 @@ class Model:
             self.ended.add(token)
             return {401}
         if self.rules.audience != "mgw":
-            found = 401
-        else:
-            found = 200 if token.role in GROUPS[self.rules.number] else 403
+            return {401}
+        if token.role not in GROUPS[self.rules.number]:
+            return {403}
+        if token in self.ended or monotonic >= self.ends.get(token, inf):
+            return {401}
         is_certain = not self.was_ahead and monotonic < token.until - START
-        return {found} if is_certain else {found, 401}
+        return {200} if is_certain else {200, 401}
 
     def admit(self, token: Token, monotonic: float, wall: float) -> None:
         self.ends.setdefault(token, monotonic + token.until - wall)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,21 +25,17 @@ def test_exactly_so_many_expired_tokens_are_remembered() -> None:
     expired = ExpiredTokens()
     for number in range(MAX_TOKENS):
         expired.add(digest(number))
-    assert expired.has_expired(digest(0), 0)
-    expired.add(digest(0))  # once more: it is the last one now
+    assert expired.bound(digest(0), inf) == -inf  # once more: it is the last one now
     expired.add(digest(MAX_TOKENS))
-    assert expired.has_expired(digest(0), 0)
-    assert not expired.has_expired(digest(1), 0)
-    assert expired.has_expired(digest(2), 0)
+    assert [expired.bound(digest(number), inf) for number in (0, 2, 1)] == [-inf, -inf, inf]
 
 
 def test_a_token_ends_at_the_earliest_of_its_times() -> None:
     expired = ExpiredTokens()
     assert [expired.bound(digest(0), ends) for ends in (7, 5, 6)] == [7, 5, 5]
-    assert [expired.has_expired(digest(0), now) for now in (4.9, 5)] == [False, True]
+    assert expired.bound(digest(1), 8) == 8
     expired.add(digest(0))
-    assert expired.has_expired(digest(0), 0)
-    assert expired.bound(digest(1), 3) == 3
+    assert expired.bound(digest(0), 9) == -inf
 
 
 def test_exactly_so_many_valid_tokens_are_known_and_the_least_used_makes_room() -> None:
