@@ -48,6 +48,8 @@ def credential_of(family: Family, headers: Mapping[str, str], query: Mapping[str
         key = headers.get("x-api-key")
     elif family is Family.GEMINI:
         key = headers.get("x-goog-api-key") or query.get("key")
+    else:
+        key = headers.get("api-key")  # of Azure's clients
     if key:
         return Credential(key, is_token=False)
     signature = read_signature(headers.get("authorization", ""))

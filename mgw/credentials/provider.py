@@ -24,6 +24,8 @@ class ClientKey(Struct, frozen=True):
     scheme: bytes | None
     family: Family
     """The family of the client's dialect."""
+    kind_header: bytes | None = None
+    """The header that carried it, in lower case, if that is of one kind of provider: it goes to no other."""
 
 
 class CallerToken(Struct, frozen=True):

@@ -150,7 +150,7 @@ class ClientCredential(_SingleCredential):
 
         :raises GatewayError: ``NO_PROVIDER_KEY`` where there is none to send.
         """
-        if client_key is None or client_key.family is not self._row.family:
+        if client_key is None or not self._takes(client_key):
             message = (
                 f"provider {self._provider!r} has no key configured, and the request has none "
                 f"that may be sent to it: configure providers.{self._provider}.api_key or api_key_env, or "
@@ -162,6 +162,10 @@ class ClientCredential(_SingleCredential):
         else:
             found = _in_kinds_header(client_key.value, self._row)
         return replace(found, of_client=True)
+
+    def _takes(self, key: ClientKey) -> bool:
+        of_kind = key.kind_header is None or key.kind_header == self._row.key_header
+        return of_kind and key.family is self._row.family
 
 
 def _as_authorization(token: Secret, scheme: bytes) -> Credential:

@@ -60,10 +60,14 @@ class FamilyRow(Struct, frozen=True):
     """Whether a colon begins a verb in its paths."""
     has_speech: bool = False
     """It has speech of its own, with voices of its own (contract 4.7, 4.25)."""
+    kind_key_headers: frozenset[bytes] = frozenset()
+    """Those of :attr:`key_headers` that belong to one kind of provider, and are looked at last."""
 
 
 _BOTH: Final = frozenset({AUTHORIZATION, b"x-api-key"})
 _BEARER: Final = frozenset({b"bearer"})
+_AZURE: Final = frozenset({b"api-key"})
+"""What the Azure clients of OpenAI's SDKs send."""
 
 FAMILIES: Final = MappingProxyType(
     {
@@ -116,7 +120,7 @@ FAMILIES: Final = MappingProxyType(
                 neutral_headers=frozenset(NEUTRAL_HEADERS[Family.OPENAI]),
                 sign_headers=frozenset(NEUTRAL_HEADERS[Family.OPENAI]),
                 sign_prefixes=(b"openai-",),
-                key_headers=_BOTH,
+                key_headers=_BOTH | _AZURE,
                 key_schemes=_BEARER,
                 key_parameter=None,
                 sdk_base="OpenAI's SDKs need the gateway's address followed by /v1",
@@ -124,6 +128,7 @@ FAMILIES: Final = MappingProxyType(
                 request_id_header=b"x-request-id",
                 id_characters=":",  # of fine-tuned models
                 has_speech=True,
+                kind_key_headers=_AZURE,
             ),
         )
     }

@@ -22,8 +22,10 @@ Carrier = tuple[bytes, bytes, bytes | None]
 
 
 def read_headers(family: Family, headers: RawHeaders) -> tuple[list[Carrier], list[bytes]]:
-    """Return the carriers among the headers, and the values of the others."""
-    carriers, others = [], []
+    """Return the carriers among the headers, those of one kind of provider last, and the other values."""
+    carriers: list[Carrier] = []
+    of_kinds: list[Carrier] = []
+    others, last = [], FAMILIES[family].kind_key_headers
     for raw_name, raw_value in headers:
         name = raw_name.lower()
         if name not in KEY_HEADERS:
@@ -31,8 +33,8 @@ def read_headers(family: Family, headers: RawHeaders) -> tuple[list[Carrier], li
             continue
         value, scheme = _carried(family, name, raw_value)
         if value is not None:
-            carriers.append((name, value, scheme))
-    return carriers, others
+            (of_kinds if name in last else carriers).append((name, value, scheme))
+    return carriers + of_kinds, others
 
 
 def read_query(family: Family, raw_query: bytes) -> list[Carrier]:

@@ -306,7 +306,8 @@ class EdgeGate:
             if flaw is not None:
                 first_flaw = first_flaw or flaw
             elif own is None or (own.scheme is None and scheme is not None):
-                own = ClientKey(Secret(value.decode("latin-1")), scheme, family)
+                kind_header = name if name in FAMILIES[family].kind_key_headers else None
+                own = ClientKey(Secret(value.decode("latin-1")), scheme, family, kind_header)
         return own, first_flaw
 
     def _strip_query(self, family: Family, raw_query: bytes) -> bytes | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
@@ -82,6 +83,18 @@ def test_a_clients_key_never_goes_to_another_family(key: ClientKey | None) -> No
         result_of(source("kind: openai").obtain(key))
     assert refusal.value.reason is Reason.NO_PROVIDER_KEY
     assert "'p'" in refusal.value.message
+
+
+def test_a_key_in_azures_header_goes_to_azure_alone() -> None:
+    key = replace(client("c1", None), kind_header=b"api-key")
+    azure = source("kind: azure_openai, base_url: 'https://a.openai.azure.com/openai/v1'")
+    assert shown(result_of(azure.obtain(key))) == (b"api-key", "c1")
+    for kind in ("openai", "openai_compat, base_url: 'http://h/v1'", "anthropic", "gemini"):
+        for auth in ("", ", auth: client_bearer"):
+            with pytest.raises(GatewayError) as refusal:
+                result_of(source(f"kind: {kind}{auth}").obtain(key))
+            assert refusal.value.reason is Reason.NO_PROVIDER_KEY
+            assert "c1" not in refusal.value.message
 
 
 def test_client_bearer_takes_the_clients_token_whatever_its_family() -> None:

@@ -51,3 +51,23 @@ def test_a_key_of_openais_does_not_go_to_another_family() -> None:
     path = "/v1beta/models/gem/m:bidiGenerateContent"
     harness = SessionHarness(path, text, None, f"Sec-WebSocket-Protocol: {OWN}")
     assert b"sk-own" not in b"".join(one.received for one in harness.pipeline.endpoint.connections)
+
+
+AZURE = 'kind: azure_openai, base_url: "https://a.openai.azure.com/openai/v1"'
+
+
+@pytest.mark.parametrize("header", ["api-key", "Api-Key"])
+def test_azures_header_carries_a_key_too(header: str) -> None:
+    text = CLOSED.replace('kind: openai, base_url: "https://openai.example/v1"', AZURE)
+    opened = SessionHarness(REALTIME, text.replace('/v1"', '/v1", api_key: sk-4'), None, f"{header}: edge")
+    lines = opened.provider.received.split(b"\r\n")
+    assert b"api-key: sk-4" in lines
+    assert b"edge" not in opened.provider.received
+    own = SessionHarness(REALTIME, text, "edge", f"{header}: sk-own")
+    assert b"api-key: sk-own" in own.provider.received.split(b"\r\n")
+
+
+def test_a_key_in_azures_header_does_not_go_to_openai() -> None:
+    harness = SessionHarness(REALTIME, CLOSED, "edge", "api-key: sk-own")
+    assert harness.status() == 401
+    assert not harness.pipeline.endpoint.connections

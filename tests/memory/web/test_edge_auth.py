@@ -63,6 +63,8 @@ def admit(gate: EdgeGate, family: Family, headers: RawHeaders, query: bytes | No
         (Family.GEMINI, [(b"x-goog-api-key", b"edge-1")], None),
         (Family.GEMINI, [], b"key=edge-1"),
         (Family.OPENAI, [(b"Authorization", b"Bearer theirs"), (b"x-api-key", b"edge-1")], None),
+        (Family.OPENAI, [(b"Api-Key", b"edge-1")], None),
+        (Family.OPENAI, [(b"api-key", b"edge-1"), (b"Authorization", b"Bearer theirs")], None),
     ],
 )
 def test_an_edge_key_opens_the_gate_in_every_carrier(
@@ -83,6 +85,9 @@ def test_an_edge_key_opens_the_gate_in_every_carrier(
         (Family.OPENAI, [(b"Authorization", b"edge-1")], None),
         (Family.OPENAI, [(b"x-goog-api-key", b"edge-1")], None),
         (Family.OPENAI, [(b"x-api-key", b"edge-1\xff")], None),
+        (Family.OPENAI, [(b"api-key", b"edge-1%0A")], None),
+        (Family.ANTHROPIC, [(b"api-key", b"edge-1")], None),
+        (Family.GEMINI, [(b"api-key", b"edge-1")], None),
         (Family.GEMINI, [], b"key=edge"),
         (Family.OPENAI, [], b"key=edge-1"),
         (Family.ANTHROPIC, [], b"a=1&key=edge-1"),
@@ -294,6 +299,23 @@ def test_a_refusal_says_what_is_wrong_with_a_credential(
         admit(CLOSED, Family.GEMINI, headers, query)
     assert words in refusal.value.message
     assert words in (admit(OPEN, Family.GEMINI, headers, query).flaw or "")
+
+
+@pytest.mark.parametrize("others", [[(b"Authorization", b"Bearer theirs")], [(b"x-api-key", b"theirs")]])
+def test_azures_header_is_looked_at_last_whatever_the_order_of_the_headers(others: RawHeaders) -> None:
+    headers = [(b"api-key", b"azures"), *others]
+    for order in (headers, headers[::-1]):
+        key = admit(OPEN, Family.OPENAI, order).key
+        assert key is not None
+        assert (key.value.reveal(), key.kind_header) == ("theirs", None)
+
+
+def test_a_key_in_azures_header_is_the_clients_own_beside_the_gateways() -> None:
+    for headers in ([(b"api-key", b"azures"), *EDGE], [*EDGE, (b"API-KEY", b"azures")]):
+        key = admit(CLOSED, Family.OPENAI, headers).key
+        assert key is not None
+        assert (key.value.reveal(), key.scheme, key.kind_header) == ("azures", None, b"api-key")
+    assert own(admit(CLOSED, Family.ANTHROPIC, [(b"api-key", b"azures"), *EDGE])) is None
 
 
 @pytest.mark.parametrize(

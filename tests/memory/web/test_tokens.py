@@ -99,10 +99,7 @@ def test_a_token_lets_its_client_in_and_stays_here(carrier: str) -> None:
     harness = TokenHarness()
     token = harness.token()
     path = {"x-api-key: ": "/v1/messages", "x-goog-api-key: ": "/v1beta/models/main%2Fm:generateContent"}
-    response = serve(harness, ask(token, carrier=carrier, path=path.get(carrier, PATH)))
-    if carrier == "api-key: ":
-        assert status(response) == 401
-        return
+    serve(harness, ask(token, carrier=carrier, path=path.get(carrier, PATH)))
     event = harness.event
     assert (event.client, event.client_groups) == ("corp:ann", ("research",))
     assert token.encode() not in b"".join(upstream_heads(harness))
