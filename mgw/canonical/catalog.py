@@ -7,6 +7,17 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 
+class ModelMetadata(Struct, frozen=True):
+    """What an operator says about a model; ``None``: nothing."""
+
+    display_name: str | None = None
+    description: str | None = None
+    context_window: int | None = None
+    """Tokens of input."""
+    max_output: int | None = None
+    """Tokens of output."""
+
+
 class CatalogEntry(Struct, frozen=True):
     """One model or alias of the catalog.
 
@@ -20,6 +31,13 @@ class CatalogEntry(Struct, frozen=True):
     owned_by: str
     display_name: str | None = None
     """The name that the upstream shows to people; ``None``: no other than the id."""
+    metadata: ModelMetadata | None = None
+
+    @property
+    def shown_name(self) -> str | None:
+        """The name that is shown to people, the operator's before the upstream's."""
+        said = None if self.metadata is None else self.metadata.display_name
+        return said or self.display_name
 
 
 class ListedModel(Struct, frozen=True):

@@ -43,6 +43,7 @@ _ISSUER: Final = (
 BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
     {
         ("aliases",): "{fast: main/gpt-5.4-mini}",
+        ("aliases", ANY): "{targets: [main/gpt-5.4-mini], display_name: Fast}",
         ("caching",): "{auto_breakpoints: {enabled: true}}",
         ("caching", "auto_breakpoints"): "{enabled: true}",
         ("cors",): f"{{origins: {_ORIGINS}}}",
@@ -111,6 +112,7 @@ BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
 
 LISTS: Final[Mapping[Path, str]] = MappingProxyType(
     {
+        ("aliases", ANY, "targets"): "[main/gpt-5.4-mini]",
         ("caching", "auto_breakpoints", "targets"): "[system, tools]",
         ("cors", "origins"): _ORIGINS,
         ("dashboard", "keys"): '["mgw-a-long-random-key"]',

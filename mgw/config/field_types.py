@@ -259,9 +259,9 @@ ProxyNetwork = Annotated[
     parse_with(parse_network, 'a string in quotes such as "10.0.0.0/8" or "::1"', IPv4Network, IPv6Network),
     WithJsonSchema(NETWORK),
 ]
-_AliasTarget = Annotated[str, expect("<provider>/<model>"), check_with(checked_name), WithJsonSchema(TARGET)]
+AliasTarget = Annotated[str, expect("<provider>/<model>"), check_with(checked_name), WithJsonSchema(TARGET)]
 AliasTargets = Annotated[
-    UniqueList[_AliasTarget],
+    UniqueList[AliasTarget],
     WrapValidator(_alias_targets),
     WithJsonSchema({"anyOf": [TARGET, {"type": "array", "items": TARGET, "minItems": 1}]}),
 ]

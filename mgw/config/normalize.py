@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 
+from mgw.config.alias import AliasSettings
 from mgw.config.authentication import check_client_tokens, settle_authentication
 from mgw.config.auths import AUTHS, CREDENTIALS, AuthMode, keys_of
 from mgw.config.aws import region_in_environment
@@ -26,6 +27,7 @@ from mgw.config.environment import (
 from mgw.config.field_types import FAMILY_SPELLINGS, SPEAKING
 from mgw.config.fleet import settle_fleet
 from mgw.config.hooks import settle_hooks
+from mgw.config.listed_models import check_listed_models
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.prices import check_prices
 from mgw.config.problems import Path
@@ -64,7 +66,6 @@ def normalize(config: Config, context: LoadContext) -> Config:
         "listen": listen,
         "providers": _providers(config, context),
         "defaults": _defaults(config.defaults, context),
-        "aliases": _aliases(config.aliases, context),
         "edge_auth": edge_auth,
         "dashboard": settle_dashboard(config.dashboard, config.edge_auth.groups, context),
         "routes": _routes(config.routes, context),
@@ -77,6 +78,7 @@ def normalize(config: Config, context: LoadContext) -> Config:
         "credential_store": _credential_store(config, context),
         "limit_store": _limit_store(config, context),
     }
+    _check_aliases(config.own_aliases, context)
     check_client_tokens(config.providers, edge_auth.jwt, context)
     if config.prices is not None:
         check_prices(config.prices, context)
@@ -159,14 +161,19 @@ def _two_spellings(spelling: str) -> str:
     return f"another spelling of {spelling}, which is also set: keep only one"
 
 
-def _aliases(aliases: dict[str, tuple[str, ...]], context: LoadContext) -> dict[str, tuple[str, ...]]:
-    for alias, targets in aliases.items():
-        path = ("aliases", alias)
+def _check_aliases(aliases: dict[str, AliasSettings], context: LoadContext) -> None:
+    for alias, settings in aliases.items():
+        path: Path = ("aliases", alias)
         try:
             checked_name(alias)
         except ValueError as error:
             context.report.add(path, f"as an alias: {error}")
-        for position, target in enumerate(targets):
+        listed_at: Path = (*path, "targets")
+        if not settings.targets and not context.report.has_problem_below(listed_at):
+            context.report.add(listed_at, "missing, expected a list of <provider>/<model>")
+        if listed_at in context.report.marks:
+            path = listed_at
+        for position, target in enumerate(settings.targets or ()):
             place = (*path, position) if (*path, position) in context.report.marks else path
             provider, _, model = target.partition("/")
             if "://" in target:
@@ -178,7 +185,6 @@ def _aliases(aliases: dict[str, tuple[str, ...]], context: LoadContext) -> dict[
             else:
                 reason = _why_no_target(target, aliases, context)
                 context.report.add(place, f"expected <provider>/<model>, found {quote(target)}{reason}")
-    return aliases
 
 
 def _why_no_target(target: str, aliases: Mapping[str, object], context: LoadContext) -> str:
@@ -260,6 +266,7 @@ def normalize_provider(name: str, provider: Provider, general: Config, context: 
     _check_subscriptions(provider, path, context)
     proxy = _proxy(provider, path, context)
     _check_headers(provider, (*path, "headers"), context)
+    check_listed_models(provider.listed_models, (*path, "models"), context.report)
     if provider.kind is None:
         if not context.report.has_problem_below((*path, "kind")):
             context.report.add((*path, "kind"), f"missing, expected one of {', '.join(Kind)}")

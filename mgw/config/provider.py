@@ -25,11 +25,13 @@ from mgw.config.field_types import (
     Text,
     Variable,
 )
+from mgw.config.listed_models import ListedModel
 from mgw.config.profile import CloakModeName
 from mgw.config.resilience import RetriesSettings
 from mgw.config.settings_base import (
     Documentation,
     EmptyIfNull,
+    ListOf,
     NotInFile,
     Omittable,
     Settings,
@@ -178,8 +180,11 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
         default=defaults_of(CapabilitiesSettings),
         key="capabilities",
     )
-    models: UniqueList[Name] = setting(
-        "Model ids that ``GET /v1/models`` lists for the provider, in addition to aliases", default=()
+    listed_models: ListOf[ListedModel] = setting(
+        "Models that ``GET /v1/models`` lists for the provider, in addition to aliases",
+        "Each element is an id, or a mapping that says more about the model.",
+        default=(),
+        key="models",
     )
     betas: UniqueList[BetaPattern] = setting(
         "Names of betas that are sent upstream",
@@ -279,6 +284,11 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
         if self.pool is not None:
             return self.pool.profile
         return None if self.oauth is None else self.oauth.profile
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """Return the ids of the listed models, each once."""
+        return tuple(dict.fromkeys(model.id for model in self.listed_models))
 
     @cached_property
     def capabilities(self) -> frozenset[Capability]:

@@ -6,8 +6,11 @@ from these classes, and the loader fills in what the environment and a provider'
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from pydantic import ConfigDict
 
+from mgw.config.alias import Alias
 from mgw.config.dashboard import DashboardSettings
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.environment import (
@@ -21,7 +24,6 @@ from mgw.config.environment import (
 from mgw.config.field_types import (
     AbsolutePath,
     Address,
-    AliasTargets,
     Bytes,
     Connections,
     DefaultNames,
@@ -280,11 +282,13 @@ class Config(Settings):
         default={},
         shown="",
     )
-    aliases: EmptyIfNull[dict[str, AliasTargets]] = setting(
+    own_aliases: EmptyIfNull[dict[str, Alias]] = setting(
         "Other names for ``<provider>/<model>``",
         "Aliases are looked up before anything else. With a list, the next target is tried if one "
-        "cannot be reached or returns a status in ``retries.statuses``.",
+        "cannot be reached or returns a status in ``retries.statuses``. A mapping has ``targets``, which is "
+        "such a list, and further settings.",
         default={},
+        key="aliases",
     )
     retries: EmptyIfNull[RetriesSettings] = setting(
         "When requests are retried", default=defaults_of(RetriesSettings)
@@ -370,3 +374,8 @@ class Config(Settings):
     stream_keepalive: StreamKeepaliveSettings | None = setting(
         "Keep-alives in streams while the upstream is silent; off if absent"
     )
+
+    @cached_property
+    def aliases(self) -> dict[str, tuple[str, ...]]:
+        """The targets of each alias, in the order in which they are tried."""
+        return {name: alias.targets for name, alias in self.own_aliases.items()}

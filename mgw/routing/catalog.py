@@ -12,7 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.canonical.catalog import CatalogEntry, ListedModel
+from mgw.canonical.catalog import CatalogEntry, ListedModel, ModelMetadata
+from mgw.config.listed_models import CatalogSettings
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
 from mgw.nouns.errors import GatewayError, Reason
@@ -48,6 +49,7 @@ class Catalog:
         ids += [
             f"{provider.name}/{model}" for provider in config.providers.values() for model in provider.models
         ]
+        self._metadata = _metadata_of(config)
         self._entries = tuple(self.entry(name) for name in dict.fromkeys(ids))
         self._without_credential = without_credential
 
@@ -65,9 +67,8 @@ class Catalog:
         :raises GatewayError: ``UNKNOWN_MODEL`` for every other id.
         """
         provider, _ = self._find(name)
-        return CatalogEntry(
-            id=name, capabilities=_shown(provider), created=self._created, owned_by=provider.name
-        )
+        metadata = self._metadata.get(name) or self._metadata.get(name.removeprefix("models/"))
+        return CatalogEntry(name, _shown(provider), self._created, provider.name, metadata=metadata)
 
     def _find(self, name: str) -> tuple[Provider, str]:
         found = self._resolver.find(name) or self._resolver.find(name.removeprefix("models/"))
@@ -106,6 +107,21 @@ class Catalog:
                     entry, created=model.created or entry.created, display_name=model.display_name
                 )
         return tuple(found.values())
+
+
+def _metadata_of(config: Config) -> dict[str, ModelMetadata]:
+    """Return what the configuration says about models, by the ids of their entries."""
+    listed: dict[str, CatalogSettings] = {
+        f"{provider.name}/{model.id}": model
+        for provider in config.providers.values()
+        for model in provider.listed_models
+    }
+    listed |= config.own_aliases  # an alias of that name means another model
+    return {
+        name: ModelMetadata(said.display_name, said.description, said.context_window, said.max_output)
+        for name, said in listed.items()
+        if said.has_metadata
+    }
 
 
 def _shown(provider: Provider) -> dict[str, bool]:

@@ -8,6 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 HELD: Final[dict[str, tuple[str, ...]]] = {
+    "tests/pure/config/test_load.py::test_what_lists_say_is_of_a_bounded_size": (
+        "mgw.config.listed_models.MAX_NAME_CHARACTERS",
+        "mgw.config.listed_models.MAX_DESCRIPTION_CHARACTERS",
+        "mgw.config.listed_models._MAX_MODEL_TOKENS",
+    ),
     "tests/pure/clients/tokens/test_token.py::"
     "test_a_token_up_to_the_limit_is_well_formed_and_a_larger_one_is_recognized": (
         "mgw.clients.tokens.token.MAX_TOKEN_BYTES",

@@ -31,8 +31,8 @@ class _Model(Struct, frozen=True, kw_only=True):
     created_at: str
     lifecycle: str = "active"
     line: None = None
-    max_input_tokens: None = None
-    max_tokens: None = None
+    max_input_tokens: int | None = None
+    max_tokens: int | None = None
     deprecated_at: None = None
     retires_at: None = None
     capabilities: None = None
@@ -64,9 +64,12 @@ _DECODER: Final = Decoder(_List)
 
 def _render_model(entry: CatalogEntry) -> _Model:
     created = datetime.fromtimestamp(min(max(entry.created, 0), LAST_SECOND), UTC)
+    said = entry.metadata
     return _Model(
         id=entry.id,
-        display_name=entry.display_name or entry.id,
+        display_name=entry.shown_name or entry.id,
+        max_input_tokens=None if said is None else said.context_window,
+        max_tokens=None if said is None else said.max_output,
         created_at=created.strftime("%Y-%m-%dT%H:%M:%SZ"),
         gateway_capabilities=entry.capabilities,
     )

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlencode
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.json import Decoder, Encoder
 
-from mgw.canonical.catalog import CatalogEntry, ListedModel
+from mgw.canonical.catalog import CatalogEntry, ListedModel, ModelMetadata
 from mgw.dialects.dialect import ModelLister, ModelPage
 from mgw.dialects.paging import parse_page_size, read_list
 from mgw.nouns.errors import GatewayError, Reason
@@ -41,6 +41,9 @@ class _Model(Struct, frozen=True, rename="camel", kw_only=True):
     display_name: str
     supported_generation_methods: list[str]
     capabilities: Mapping[str, bool]
+    description: str | UnsetType = UNSET
+    input_token_limit: int | UnsetType = UNSET
+    output_token_limit: int | UnsetType = UNSET
 
 
 class _Page(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -61,6 +64,7 @@ class _List(Struct, frozen=True, rename="camel"):
 
 _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder(_List)
+_NO_METADATA: Final = ModelMetadata()
 _PREFIX: Final = re.compile("^(?:publishers/[^/]+/)?models/")
 
 
@@ -88,11 +92,15 @@ def render_entry(entry: CatalogEntry) -> bytes:
 def _render_model(entry: CatalogEntry) -> _Model:
     methods = [name for capability, names in _METHODS if entry.capabilities.get(capability) for name in names]
     model = entry.id.removeprefix("models/")  # the id may be what the client asked for
+    said = entry.metadata or _NO_METADATA
     return _Model(
         name=f"models/{model}",
-        display_name=entry.display_name or model,
+        display_name=entry.shown_name or model,
         supported_generation_methods=methods,
         capabilities=entry.capabilities,
+        description=said.description or UNSET,
+        input_token_limit=said.context_window or UNSET,
+        output_token_limit=said.max_output or UNSET,
     )
 
 

@@ -1,6 +1,8 @@
 """The catalog as OpenAI's clients read it, and the lists of hosts that speak OpenAI's API.
 
-An entry is the SDK's ``Model``, with the ``capabilities`` of contract 4.17.  Of what hosts list, only
+An entry is the SDK's ``Model``, with the ``capabilities`` of contract 4.17.  What an operator says about a
+model has the names that OpenRouter (``name``, ``description``, ``context_length``) and Groq
+(``max_completion_tokens``) give it.  Of what hosts list, only
 the id is sure: some have no ``created``, or one that is no number of seconds; Ollama has had ``null`` for an
 empty list, and Together's list is a bare array.
 """
@@ -10,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.json import Decoder, Encoder
 
-from mgw.canonical.catalog import CatalogEntry, ListedModel
+from mgw.canonical.catalog import CatalogEntry, ListedModel, ModelMetadata
 from mgw.dialects.dialect import ModelLister, ModelPage
 from mgw.dialects.paging import read_list, unix_seconds
 
@@ -24,11 +26,17 @@ class _Model(Struct, frozen=True, kw_only=True):
     created: int
     owned_by: str
     capabilities: Mapping[str, bool]
+    name: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    context_length: int | UnsetType = UNSET
+    max_completion_tokens: int | UnsetType = UNSET
 
 
 class _Page(Struct, frozen=True, kw_only=True):
     object: str = "list"
     data: list[_Model]
+    models: tuple[()] | UnsetType = UNSET
+    """Codex's own catalog, which stays as it is where this is empty."""
 
 
 class _Listed(Struct, frozen=True):
@@ -43,19 +51,31 @@ class _List(Struct, frozen=True):
     data: list[_Listed] | None = None
 
 
+CODEX_PARAMETER: Final = "client_version"
+"""What Codex asks with; it takes a list without ``models`` for an error, and asks again."""
+_NO_METADATA: Final = ModelMetadata()
 _ENCODER: Final = Encoder()
 _DECODER: Final[Decoder[_List | list[_Listed]]] = Decoder(_List | list[_Listed])
 
 
 def _model(entry: CatalogEntry) -> _Model:
+    said = entry.metadata or _NO_METADATA
     return _Model(
-        id=entry.id, created=entry.created, owned_by=entry.owned_by, capabilities=entry.capabilities
+        id=entry.id,
+        created=entry.created,
+        owned_by=entry.owned_by,
+        capabilities=entry.capabilities,
+        name=said.display_name or UNSET,
+        description=said.description or UNSET,
+        context_length=said.context_window or UNSET,
+        max_completion_tokens=said.max_output or UNSET,
     )
 
 
-def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> bytes:  # noqa: ARG001
-    """Return all entries; this list has no pages, so the query is empty."""
-    return _ENCODER.encode(_Page(data=[_model(entry) for entry in entries]))
+def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> bytes:
+    """Return all entries; this list has no pages."""
+    models = () if CODEX_PARAMETER in query else UNSET
+    return _ENCODER.encode(_Page(data=[_model(entry) for entry in entries], models=models))
 
 
 def render_entry(entry: CatalogEntry) -> bytes:

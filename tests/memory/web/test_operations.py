@@ -224,3 +224,12 @@ def test_a_client_that_leaves_while_providers_are_probed_hears_nothing() -> None
     harness.all_say()
     assert not client.started
     assert harness.settled() == (0, 0, 0)
+
+
+def test_codex_gets_openais_list_with_an_empty_catalog_of_its_own() -> None:
+    harness = OperationsHarness()
+    client, waiting = harness.ask("/v1/models", b"client_version=0.171.0")
+    result_of(waiting)
+    page = json.loads(client.body)
+    assert page["models"] == []
+    assert [entry["id"] for entry in page["data"]] == LISTED

@@ -27,6 +27,7 @@ ENVIRON: Final = dict.fromkeys(
 ) | {"REDIS_URL": "redis://redis.example"}
 NAMES: Final[dict[Path, str]] = {
     ("providers", ANY): "main",
+    ("aliases", ANY): "fast",
     ("profiles", ANY): "example",
     ("edge_auth", "groups", ANY): "research",
     ("translation", "voices", ANY): "gemini",

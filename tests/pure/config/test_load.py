@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -9,6 +12,7 @@ from mgw.config.auths import AuthMode
 from mgw.config.dashboard import DashboardSettings
 from mgw.config.listen import EndpointText, Listen
 from mgw.config.load import parse
+from mgw.config.problems import ConfigError
 from mgw.config.provider import Provider, UpstreamTimeoutsSettings
 from mgw.config.settings import Config, HealthChecksSettings, RoutesSettings, TimeoutsSettings, TlsSettings
 from mgw.config.translation import AutoBreakpointsSettings, CacheTarget, TranslationSettings
@@ -183,3 +187,60 @@ def test_a_provider_may_be_used_twice_by_a_yaml_alias() -> None:
     config = config_of("providers: {a: &a {kind: openai, api_key: k}, b: *a}")
     assert config.providers["b"].api_key == Secret("k")
     assert config.providers["b"].name == "b"
+
+
+def test_an_alias_may_be_a_mapping_with_what_lists_say_about_it() -> None:
+    text = (
+        "aliases:\n  fast: {targets: [main/a, main/b], display_name: Fast, description: For all.,"
+        " context_window: 200000, max_output: 9}\n  plain: [main/a, main/a]\n"
+    )
+    aliases = config_of(ONE + text).own_aliases
+    fast = aliases["fast"]
+    assert fast.targets == ("main/a", "main/b")
+    said = (fast.display_name, fast.description, fast.context_window, fast.max_output)
+    assert said == ("Fast", "For all.", 200_000, 9)
+    assert (aliases["plain"].targets, aliases["plain"].has_metadata) == (("main/a",), False)
+
+
+def test_a_listed_model_may_be_a_mapping() -> None:
+    text = "providers: {main: {kind: openai, models: [a, {id: b, max_output: 9}, a]}}"
+    main = config_of(text).providers["main"]
+    assert main.models == ("a", "b")
+    found = [(model.id, model.max_output) for model in main.listed_models]
+    assert found == [("a", None), ("b", 9), ("a", None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "aliases: {fast: {targets: [main/m, nobody/m]}}",
+            "mgw.yaml:2: aliases.fast.targets.1: no provider is named 'nobody' (known: main)",
+        ),
+    ],
+)
+def test_a_mistake_in_the_mapping_of_an_alias_is_told_at_its_place(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        config_of(ONE + text)
+    assert [str(one) for one in refusal.value.problems] == [problem]
+
+
+def test_what_lists_say_about_a_model_is_said_once() -> None:
+    with pytest.raises(ConfigError, match="'m' is listed twice: keep only one"):
+        config_of("providers: {main: {kind: openai, models: [m, {id: m, max_output: 9}]}}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "most"),
+    [
+        ("display_name", "x" * 200, "at most 200 characters, found 201"),
+        ("description", "x" * 1000, "at most 1000 characters, found 1001"),
+        ("context_window", 2**53, "a whole number above 0, found the number 9007199254740993"),
+        ("max_output", 2**53, "a whole number above 0, found the number 9007199254740993"),
+    ],
+)
+def test_what_lists_say_is_of_a_bounded_size(key: str, value: Any, most: str) -> None:
+    text = ONE + "aliases: {fast: {targets: [main/m], %s: %s}}"
+    assert getattr(config_of(text % (key, value)).own_aliases["fast"], key) == value
+    with pytest.raises(ConfigError, match=re.escape(f"aliases.fast.{key}: expected {most}")):
+        config_of(text % (key, value + (1 if isinstance(value, int) else "x")))

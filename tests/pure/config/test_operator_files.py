@@ -188,7 +188,8 @@ def test_keys_are_known_at_every_depth() -> None:
     assert "kind" in known_keys(Config, ("providers", "main"))
     assert known_keys(Config, ("hooks", "jsonl")) == ("output", "rotate_bytes", "keep")
     assert "idle" in known_keys(Config, ("providers", "main", "timeouts"))
-    assert known_keys(Config, ("aliases", "a")) == ()
+    assert known_keys(Config, ("aliases", "a"))[0] == "targets"
+    assert known_keys(Config, ("defaults", "a")) == ()
     assert "budget" in known_keys(Config, ("translation", "models", 0))
 
 

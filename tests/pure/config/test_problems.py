@@ -131,7 +131,10 @@ def test_a_file_that_is_no_mapping_is_refused() -> None:
         ("hooks: {jsonl: {}}", "missing, expected stdout, stderr or the path of a file"),
         ("hooks: {jsonl: {output: ''}}", "expected a string, found an empty string"),
         ("spool: {body_memory: 512M}", "without a unit (512 MiB is 536870912), found a string"),
-        ("aliases: {a: 4.1}", "expected <provider>/<model> or a list of them, found the number 4.1"),
+        (
+            "aliases: {a: 4.1}",
+            "expected <provider>/<model> or a list of them, found the number 4.1",
+        ),
         (
             "aliases: {a: main}",
             "expected <provider>/<model>, found 'main', which is a provider: add the model",

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mgw.canonical.catalog import CatalogEntry
+from mgw.canonical.catalog import CatalogEntry, ModelMetadata
 from mgw.dialects import dialect_of
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import DialectName
@@ -92,6 +92,65 @@ def test_gemini_names_the_methods_of_a_model() -> None:
             },
         ]
     }
+
+
+PLAIN = {
+    DialectName.OPENAI: b'{"id":"fast","object":"model","created":1735689600,"owned_by":"main",'
+    b'"capabilities":%b}',
+    DialectName.ANTHROPIC: b'{"type":"model","id":"fast","display_name":"fast",'
+    b'"created_at":"2025-01-01T00:00:00Z",'
+    b'"lifecycle":"active","line":null,"max_input_tokens":null,"max_tokens":null,"deprecated_at":null,'
+    b'"retires_at":null,"capabilities":null,"gateway_capabilities":%b}',
+    DialectName.GEMINI: b'{"name":"models/fast","version":"001","displayName":"fast",'
+    b'"supportedGenerationMethods":["generateContent","streamGenerateContent","countTokens"],"capabilities":%b}',
+}
+SAID = {
+    DialectName.OPENAI: {
+        "name": "Fast",
+        "description": "For all.",
+        "context_length": 200000,
+        "max_completion_tokens": 64000,
+    },
+    DialectName.ANTHROPIC: {"display_name": "Fast", "max_input_tokens": 200000, "max_tokens": 64000},
+    DialectName.GEMINI: {
+        "displayName": "Fast",
+        "description": "For all.",
+        "inputTokenLimit": 200000,
+        "outputTokenLimit": 64000,
+    },
+}
+METADATA = ModelMetadata("Fast", "For all.", 200_000, 64_000)
+
+
+@pytest.mark.parametrize("dialect", PLAIN)
+@pytest.mark.parametrize("metadata", [None, ModelMetadata()])
+def test_an_entry_of_which_nothing_is_said_has_no_further_members(
+    dialect: DialectName, metadata: ModelMetadata | None
+) -> None:
+    plain = replace(entry("fast"), metadata=metadata)
+    capabilities = json.dumps(CAPABILITIES, separators=(",", ":")).encode()
+    assert dialect_of(dialect).render_entry(plain) == PLAIN[dialect] % capabilities
+
+
+@pytest.mark.parametrize("dialect", SAID)
+def test_what_is_said_about_a_model_has_the_words_of_each_api(dialect: DialectName) -> None:
+    render = dialect_of(dialect).render_entry
+    before = json.loads(render(entry("fast")))
+    after = json.loads(render(replace(entry("fast"), metadata=METADATA, display_name="Upstream's")))
+    assert {name: value for name, value in after.items() if before.get(name) != value} == SAID[dialect]
+    assert list(before) == list(after)[: len(before)]
+    partly = json.loads(render(replace(entry("fast"), metadata=ModelMetadata(max_output=64_000))))
+    assert [value for name, value in partly.items() if before.get(name) != value] == [64_000]
+
+
+@pytest.mark.parametrize("version", ["0.171.0", ""])
+def test_codex_finds_its_own_catalog_empty_in_openais_list(version: str) -> None:
+    render = dialect_of(DialectName.OPENAI).render_list
+    plain = render([entry("fast")], {})
+    assert render([entry("fast")], {"client_version": version}) == plain[:-1] + b',"models":[]}'
+    for dialect in (DialectName.ANTHROPIC, DialectName.GEMINI):
+        asked = listed(dialect, [entry("fast")], client_version=version)
+        assert asked == listed(dialect, [entry("fast")])
 
 
 def test_gemini_says_models_once_where_the_client_said_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.canonical.catalog import ListedModel
+from mgw.canonical.catalog import ListedModel, ModelMetadata
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.catalog import Catalog
 from mgw.routing.resolve import Resolver
@@ -92,3 +92,46 @@ def test_a_model_without_a_name_is_not_listed() -> None:
 def test_every_live_id_resolves_to_its_provider() -> None:
     for entry in CATALOG.with_live({"main": [ListedModel("x/y"), ListedModel("models/z")]}):
         assert CATALOG.entry(entry.id).owned_by == entry.owned_by
+
+
+SAID = """
+providers:
+  main:
+    kind: openai
+    api_key: k1
+    models: [plain, {id: listed, display_name: Listed, context_window: 9}, {id: hidden, max_output: 1}]
+defaults: {openai_dialect: main}
+aliases:
+  coder: {targets: [main/listed, main/gpt-b], display_name: Coder, description: For all., max_output: 5}
+  main/hidden: main/plain
+  fast: main/listed
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "metadata"),
+    [
+        ("coder", ModelMetadata("Coder", "For all.", None, 5)),
+        ("models/coder", ModelMetadata("Coder", "For all.", None, 5)),
+        ("main/listed", ModelMetadata("Listed", None, 9)),
+        ("main/plain", None),
+        ("main/gpt-b", None),
+        ("main/hidden", None),
+        ("fast", None),
+    ],
+)
+def test_an_entry_has_what_is_said_about_its_own_name(name: str, metadata: ModelMetadata | None) -> None:
+    settings = config(SAID)
+    catalog = Catalog(settings, Resolver(settings), 1_700_000_000)
+    assert catalog.entry(name).metadata == metadata
+    assert {entry.id: entry for entry in catalog.entries}.get(name, catalog.entry(name)).metadata == metadata
+
+
+def test_what_an_operator_says_goes_before_what_a_provider_lists() -> None:
+    settings = config(SAID)
+    catalog = Catalog(settings, Resolver(settings), 1_700_000_000)
+    live = {"main": [ListedModel("listed", 7, "Of the provider"), ListedModel("plain", 7, "Plain")]}
+    entries = {entry.id: entry for entry in catalog.with_live(live)}
+    listed = entries["main/listed"]
+    assert (listed.shown_name, listed.metadata) == ("Listed", ModelMetadata("Listed", None, 9))
+    assert entries["main/plain"].shown_name == "Plain"
