@@ -51,7 +51,18 @@ def advice(config: Config) -> list[str]:
         *_patterns_without_models(config),
         *limit_advice(config),
         *identity_advice(config.edge_auth),
+        *_open_to_pages(config),
     ]
+
+
+def _open_to_pages(config: Config) -> Iterator[str]:
+    """Say so where pages need no key: a browser on the gateway's own machine is enough to use it."""
+    if config.cors.origins and not config.edge_auth.enabled:
+        whose = "any web page" if "*" in config.cors.origins else "pages of these origins"
+        yield (
+            f"cors.origins: edge_auth is off, so {whose} can use the providers' keys, from any browser that "
+            "reaches the gateway, also on this machine"
+        )
 
 
 def _variables_as_keys(config: Config) -> Iterator[str]:

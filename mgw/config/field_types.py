@@ -285,6 +285,7 @@ DiskBytes = Annotated[
     Field(gt=0, le=2**53),
     expect("a whole number of bytes above 0, without a unit (4 GiB is 4294967296)"),
 ]
+PreflightSeconds = Annotated[int, Field(ge=0, le=86_400), expect("a whole number of seconds from 0 to 86400")]
 Connections = Annotated[int, Field(gt=0, le=2**31), expect("a whole number above 0")]
 Key = Annotated[Secret, key_or("api_key_env"), WithJsonSchema(KEY)]
 WrittenKey = Annotated[Secret, key_or("keys_env"), WithJsonSchema(KEY)]

@@ -34,6 +34,7 @@ from mgw.config.field_types import (
     Name,
     OnOff,
     Origin,
+    PreflightSeconds,
     ProxyNetwork,
     PublicUrl,
     Seconds,
@@ -164,12 +165,15 @@ class CorsSettings(Settings):
     """Web pages of other origins."""
 
     origins: UniqueList[Origin] = setting(
-        "Origins of web pages that may use the gateway from its own machine while edge auth is off",
-        "An origin such as ``https://app.example.com``, or ``*`` for any. Without edge auth, "
-        "requests from a browser on the gateway's machine are rejected with 403 if they come from "
-        "any other page of another host. With edge auth, the setting has no effect. The gateway "
-        "sends no CORS headers in either case.",
+        "Origins of web pages that may use the gateway",
+        "An origin such as ``https://app.example.com``, or ``*`` for any. Browsers get CORS headers for "
+        "them, except below ``/ui``, ``/v1/dashboard`` and ``/metrics``; requests need a gateway key all the "
+        "same. Without edge auth, requests from a browser on the gateway's machine are rejected with 403 if "
+        "they come from any other page of another host.",
         default=(),
+    )
+    max_age: PreflightSeconds = setting(
+        "How long browsers may keep the answer to a preflight request, in seconds", default=600
     )
 
 

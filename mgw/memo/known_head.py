@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from mgw.clients.client import Client
 from mgw.credentials.provider import CallerToken, ClientKey
+from mgw.http.cors_headers import CorsHeaders
 from mgw.http.head_key import RepeatedHead
 from mgw.http.request_head import RequestHead
 from mgw.memo.client_request import ClientRequest
@@ -52,6 +53,8 @@ class KnownHead(Struct, frozen=True, eq=False):
     """The largest body that the request may have."""
     client_request: ClientRequest
     """The request as the exchange sees it, which all with this head share."""
+    cors: CorsHeaders | None = None
+    """What the responses say of the origin of a web page; ``None``: nothing."""
     repeated: RepeatedHead | None = None
     """How to recognise the next request with this head, where that is easy."""
 
@@ -63,11 +66,20 @@ class KnownHead(Struct, frozen=True, eq=False):
         return f"KnownHead({self.head!r})"
 
 
-def client_request_of(
-    head: RequestHead, matched: MatchedRoute, caller: Caller, raw_path: bytes
-) -> ClientRequest:
-    """Return a request that may come in as the exchange sees it."""
-    return ClientRequest(
+def known_head_of(
+    head: RequestHead,
+    matched: MatchedRoute,
+    caller: Caller,
+    raw_path: bytes,
+    max_body_bytes: int,
+    cors: CorsHeaders | None = None,
+) -> KnownHead:
+    """Return what is known of a head that may come in.
+
+    :param max_body_bytes: the configured limit; a route may have a lower one.
+    """
+    limit = matched.route.max_body_bytes
+    request = ClientRequest(
         method=head.method,
         raw_path=raw_path,
         raw_query=caller.raw_query,
@@ -78,3 +90,6 @@ def client_request_of(
         token=caller.token,
         is_uncoded=not head.is_coded,
     )
+    if limit is None or limit > max_body_bytes:
+        limit = max_body_bytes
+    return KnownHead(head, matched, caller, raw_path, limit, request, cors)

@@ -134,6 +134,17 @@ class RouteTable:
             return FAMILIES[next(iter(families))].dialect
         return FAMILIES[_shown_family(raw_query, headers) or UNSAID].dialect
 
+    def rows_of(self, raw_path: str) -> Iterator[Route]:
+        """Yield the rows that are served at a path, whatever the method and whoever asks."""
+        try:
+            check_path(raw_path.encode("latin-1"))
+        except GatewayError:
+            return
+        found = self._paths.find(raw_path)
+        for family in {one.row.route.family for one in found}:
+            theirs = _most_exact([one for one in found if one.row.route.family is family], raw_path)
+            yield from (one.row.route for one in theirs if one.row.route.name not in self._denied)
+
     def _nearly_known(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> GatewayError:
         """Return the refusal of a path without a row; it says which base address would lead to one."""
         found, meant, advice = self._meant(raw_path)
@@ -210,13 +221,8 @@ class RouteTable:
         return None if name is None else self._providers.get(name)
 
     def _with_method(self, found: list[PathMatch], method: str, raw_path: str) -> PathMatch:
-        """Return the row that takes a method, of those that fit a path most exactly.
-
-        What another row of the same family names by a word is no identifier.
-        """
-        if _VERB.search(raw_path) and any(":" in one.row.route.path for one in found):
-            found = [one for one in found if ":" in one.row.route.path]
-        found = [one for one in found if one.row.literals == found[0].row.literals]
+        """Return the row that takes a method, of those that fit a path most exactly."""
+        found = _most_exact(found, raw_path)
         for wanted in (method, "GET") if method == "HEAD" else (method,):
             for one in found:
                 if one.row.route.method in (wanted, ANY_METHOD):
@@ -244,6 +250,16 @@ class RouteTable:
                 message = "the model in the path is not valid UTF-8"
                 fault = fault or GatewayError(Reason.MALFORMED, message, param="model")
         return MatchedRoute(route, chosen.row.version, model, fault)
+
+
+def _most_exact(found: list[PathMatch], raw_path: str) -> list[PathMatch]:
+    """Return those rows of one family that fit a path most exactly.
+
+    What another row of the same family names by a word is no identifier.
+    """
+    if _VERB.search(raw_path) and any(":" in one.row.route.path for one in found):
+        found = [one for one in found if ":" in one.row.route.path]
+    return [one for one in found if one.row.literals == found[0].row.literals]
 
 
 def is_denied(route: Route, denied: Collection[str]) -> bool:

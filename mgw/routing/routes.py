@@ -63,6 +63,9 @@ LOCAL_ROUTES: Final = (
 """What the gateway answers itself: the catalog, the operational routes (contract 4.5) and the dashboard.
 No usage event is left behind."""
 
+PREFLIGHT: Final = Route("preflight", "OPTIONS", "/{path}", _OPENAI, _PLATFORM, NOWHERE, _LOCAL)
+"""What serves the preflights of browsers, at the paths of all other rows; it stands in no table."""
+
 OPEN_ROUTES: Final = frozenset({"root", "healthz", "readyz"})
 """What needs no edge key (contract 3.1)."""
 

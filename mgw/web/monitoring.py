@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from mgw.http.response_writer import date_header
+from mgw.http.response_writer import date_header, reason_phrase
+from mgw.routing.routes import PREFLIGHT
 from mgw.web.server_request import LocalApp, ServerRequest
 from mgw.web.server_response import JSON, NO_STORE, send_parts, send_response
 from mgw.wire.headers import RawHeaders, value_of
@@ -78,6 +79,11 @@ class Monitoring:
         else:
             send_uncached(request, 200, _READY)
 
+    async def preflight(self, request: ServerRequest) -> None:
+        """Whether a web page may send a request: the head says so (:mod:`mgw.web.cors`)."""
+        request.response.start(204, reason_phrase(204), own_headers(request))
+        request.response.finish()
+
     def scrape(self, request: ServerRequest) -> Awaitable[None]:
         """Metrics, whoever has them."""
         return self.metrics(request)
@@ -89,12 +95,13 @@ _ENDPOINTS: Final[Mapping[str, Callable[[Monitoring, ServerRequest], Awaitable[N
         "healthz": Monitoring.healthz,
         "readyz": Monitoring.readyz,
         "metrics": Monitoring.scrape,
+        PREFLIGHT.name: Monitoring.preflight,
     }
 )
 """The endpoints, by the names of their rows."""
 
-MONITORED_ROUTES: Final = frozenset(_ENDPOINTS)
-"""The rows that are answered here."""
+MONITORED_ROUTES: Final = frozenset(_ENDPOINTS) - {PREFLIGHT.name}
+"""The rows of the route table that are answered here."""
 
 
 def send_uncached(request: ServerRequest, status: int, body: bytes) -> None:

@@ -25,7 +25,7 @@ from mgw.exchange.untold import Estimates
 from mgw.generation import Generation
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
-from mgw.memo.known_head import Caller, KnownHead, client_request_of
+from mgw.memo.known_head import Caller, KnownHead, known_head_of
 from mgw.nouns.errors import GatewayError, Reason, forget_frames
 from mgw.nouns.key_state import EndedKeyError
 from mgw.nouns.token_flaw import TokenFlaw
@@ -35,10 +35,11 @@ from mgw.reactor.deadline import TimerWheel
 from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment
-from mgw.routing.routes import GUARDED_ROUTES, OPEN_ROUTES
+from mgw.routing.routes import GUARDED_ROUTES, OPEN_ROUTES, PREFLIGHT
 from mgw.usage.record import EndedRequest
 from mgw.usage.trace_context import trace_context_of
 from mgw.web.channel import GatewayChannel
+from mgw.web.cors import CorsResponse, CorsRules, cors_rules
 from mgw.web.edge_auth import EdgeGate, Upload
 from mgw.web.interfaces import OpenRequest, RequestObserver, RequestReceiver
 from mgw.web.keyless import KeylessRules
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from mgw.web.token_gate import TokenGate  # imported where there are issuers
 
 
+_KEYLESS_ROUTES: Final = OPEN_ROUTES | {PREFLIGHT.name}
 _COOKIE: Final = frozenset({b"Cookie", b"cookie"})
 """The spellings of browsers and proxies: strangers may ask often, and comparing with two costs no call."""
 
@@ -107,6 +109,8 @@ class WebServer:
     """Those that wait for keys of issuers, and have not begun."""
     find_head: Callable[[bytes], KnownHead | None] = field(init=False)
     """It returns what is known of a head, by its key."""
+    _cors: CorsRules | None = field(init=False)
+    """The rules for pages of other origins; ``None`` if none is allowed."""
     _keyless: KeylessRules | None = field(init=False)
     """The rules for browsers on this machine; ``None`` with edge auth."""
     _try_it: TryItGate | None = field(init=False)
@@ -116,6 +120,7 @@ class WebServer:
         self.wheel = TimerWheel(self.clock)
         self.spool.hashes = self.generation.signs
         self._use_memory()
+        self._cors = cors_rules(self.generation.config.cors)
         self._keyless = self._keyless_rules()
         self._try_it = try_it_gate(self.generation.config, self.gate.find_client, self.wall)
 
@@ -150,6 +155,7 @@ class WebServer:
         config = generation.config
         tokens = self.make_token_gate(config.edge_auth)
         self.gate = EdgeGate(config.edge_auth, self.registry, config.dashboard.keys, self.wall, tokens)
+        self._cors = cors_rules(config.cors)
         self._keyless = self._keyless_rules()
         self._try_it = try_it_gate(config, self.gate.find_client, self.wall)
         self._use_memory()  # known heads were let in by the keys and routes of before
@@ -180,10 +186,11 @@ class WebServer:
         """Take a request whose head is complete; ``waited``: for the keys of an issuer."""
         raw_path, raw_query = split_target(head.target)
         path = raw_path.decode("latin-1")
-        table = self.generation.table
+        table, cors = self.generation.table, self._cors
+        preflight = None if cors is None else cors.match_preflight(head, raw_path, table)
         matched: MatchedRoute | GatewayError
         try:
-            matched = table.match(head.method.decode("latin-1"), path, raw_query, head.headers)
+            matched = preflight or table.match(head.method.decode("latin-1"), path, raw_query, head.headers)
             dialect = matched.route.dialect
         except GatewayError as error:
             matched, dialect = error, table.dialect_of(path, raw_query, head.headers)
@@ -196,11 +203,9 @@ class WebServer:
         except GatewayError as error:
             if isinstance(error, PendingKeysError):
                 return self._hold_back(channel, head, key, dialect, error, waited=waited)
-            return self._refuse_head(channel, error, dialect, head.method, raw_path)
-        limit, own_limit = self.generation.config.max_body_bytes, matched.route.max_body_bytes
-        max_body_bytes = limit if own_limit is None else min(limit, own_limit)
-        client_request = client_request_of(head, matched, caller, raw_path)
-        known = KnownHead(head, matched, caller, raw_path, max_body_bytes, client_request)
+            return self._refuse_head(channel, error, dialect, head, raw_path)
+        of_page = None if cors is None else cors.find(head, raw_path, matched)
+        known = known_head_of(head, matched, caller, raw_path, self.generation.config.max_body_bytes, of_page)
         if matched.route.treatment is Treatment.REALTIME and head.upgrade is not None:
             return self._open_session(channel, known)
         request = self._open(channel, known, head.content_length)
@@ -257,7 +262,7 @@ class WebServer:
         if waited or self.draining:
             self._count_token(error)
             refusal = _draining() if self.draining else error
-            return self._refuse_head(channel, refusal, dialect, head.method, split_target(head.target)[0])
+            return self._refuse_head(channel, refusal, dialect, head, split_target(head.target)[0])
         if error.ready.called:
             return self.on_request(channel, head, key, waited=True)
         waiting = WaitingRequest(channel, head, key, self._waiting.discard)
@@ -339,12 +344,19 @@ class WebServer:
         channel: GatewayChannel,
         error: GatewayError,
         dialect: DialectName,
-        method: bytes | None,
+        head: RequestHead | None,
         raw_path: bytes | None,
     ) -> RequestReceiver:
         """Refuse a request at its head; return what receives the rest of it."""
         request_id, wall, word = self.request_ids.take(), self.wall(), word_of(error)
-        response = ServerResponse(channel, Reservation(self.budget))
+        cors, method, memory = None, None, Reservation(self.budget)
+        if head is not None:
+            method = head.method
+            if self._cors is not None:
+                cors = self._cors.find(head, raw_path or b"")
+        response = (
+            ServerResponse(channel, memory) if cors is None else CorsResponse(channel, memory, cors=cors)
+        )
         send_refusal(response, error, dialect, request_id, wall)
         self.observer.record(EndedRequest(wall, method, raw_path, error.status, 0.0, request_id, word))
         forget_frames(error)
@@ -391,7 +403,7 @@ class WebServer:
         if isinstance(matched, MatchedRoute):
             family = matched.route.family
             is_guarded = matched.route.name in GUARDED_ROUTES and matched.fault is None
-            if is_guarded or matched.route.name in OPEN_ROUTES:
+            if is_guarded or matched.route.name in _KEYLESS_ROUTES:
                 return Caller(None, None, head.headers)
             if matched.route.is_upload:
                 upload = Upload(split_target(head.target)[0], self.wall())

@@ -39,6 +39,7 @@ from mgw.nouns.errors import CLIENT_CLOSED, LIMIT_REASONS, Cause, GatewayError, 
 from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
 from mgw.web.channel import GatewayChannel
+from mgw.web.cors import CorsResponse
 from mgw.web.interfaces import OpenRequest
 from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.wire.headers import RawHeaders, value_of
@@ -125,14 +126,19 @@ class ServerRequest:
         self._reservation = reservation = Reservation(server.budget)
         # Both know the reservation itself: through this object they would make cycles.
         self.response = ServerResponse(channel, reservation)
+        if known.cors is not None:
+            self.response = CorsResponse(channel, reservation, cors=known.cors)
         self.started = server.clock.seconds() if exchange is None else exchange.started
         if exchange is not None:
             exchange.reserve = reservation.reserve
             exchange.offload, exchange.estimates = server.offload, server.estimates
         if known.matched.route.is_spooled and known.head.has_body:
-            self._spooled = server.spool.begin(
-                pause=channel.pause_body, resume=channel.resume_body, failed=self.refuse, memory=reservation
-            )
+            self._spooled = self._spool(channel, reservation)
+
+    def _spool(self, channel: GatewayChannel, memory: Reservation) -> SpooledBody:
+        """Return what takes the body to disk."""
+        pause, resume = channel.pause_body, channel.resume_body
+        return self.server.spool.begin(pause=pause, resume=resume, failed=self.refuse, memory=memory)
 
     @property
     def head(self) -> RequestHead:

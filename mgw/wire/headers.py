@@ -51,6 +51,8 @@ HOP_BY_HOP: Final = frozenset(
 """What speaks of one connection (RFC 9110 7.6.1)."""
 
 _OUR_CONNECTION: Final = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"http2-settings"}
+_FOR_US: Final = CREDENTIAL_HEADERS | _OUR_CONNECTION | {b"origin"}
+"""Request headers that no setting sends upstream: the origin is that of a page that uses the gateway."""
 _IAP_PREFIX: Final = b"x-goog-authenticated-user-"
 """Google's identity-aware proxy, before a gateway, says so who its user is."""
 _SERVER_HEADERS: Final = frozenset({b"set-cookie", b"set-cookie2", b"server", b"alt-svc"})
@@ -239,7 +241,7 @@ def _action_for(name: bytes, family: Family | None) -> int:
         return _READ_NAMES
     if lower == b"accept-encoding":
         return _REDUCE
-    if lower in CREDENTIAL_HEADERS or lower in _OUR_CONNECTION or lower.startswith(_IAP_PREFIX):
+    if lower in _FOR_US or lower.startswith(_IAP_PREFIX):
         return _NEVER_FORWARD
     if lower in _FORWARDED or lower.startswith(_FORWARDED_PREFIXES):
         return _FORWARD

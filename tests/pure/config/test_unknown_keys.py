@@ -49,7 +49,10 @@ def said_of(text: str) -> list[str]:
             "first_byte: 5",
             "first_byte: unknown key at this place: it belongs in timeouts or in providers.<name>.timeouts",
         ),
-        ("cors: {listen: ':1'}", "cors.listen: unknown key at this place: it belongs at the top level"),
+        (
+            "cors: {listen: ':1'}",
+            "cors.listen: unknown key at this place: it belongs at the top level (allowed: origins, max_age)",
+        ),
         ("spool: {url: 5}", "spool.url: unknown key; allowed keys: dir, body_memory, body_disk, max_bytes"),
     ],
 )
