@@ -46,6 +46,16 @@ Anthropic's.
 Gemini paths are served under ``/v1beta``, ``/v1`` and ``/v1alpha``. The upstream request uses the version
 in the provider's ``base_url``.
 
+Paths of Azure OpenAI
+---------------------
+
+With ``routes.azure``, OpenAI's routes are also served under these paths, except WebSocket routes and the
+routes for operators:
+
+- ``/openai/v1/…`` and ``/openai/…`` stand for ``/v1/…``.
+- ``/openai/deployments/{model}/…`` stands for ``/v1/…`` if the route's model is in a body or a form. The path
+  then says which model is requested, whatever the body says: ``/openai/deployments/fast/chat/completions``.
+
 Provider for a request
 ----------------------
 

@@ -150,6 +150,12 @@ class RoutesSettings(Settings):
         "usage event (``rejected``, 404).",
         default=(),
     )
+    azure: OnOff = setting(
+        "Whether OpenAI's routes are also served under the paths of Azure OpenAI",
+        "``/openai/deployments/{model}/…``, where the path names the model, ``/openai/v1/…`` and "
+        "``/openai/…``. For clients that cannot be configured otherwise.",
+        default=False,
+    )
 
 
 class HealthChecksSettings(Settings):

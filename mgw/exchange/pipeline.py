@@ -41,6 +41,7 @@ from mgw.exchange.attempts import (
 from mgw.exchange.body_digest import signing_of
 from mgw.exchange.copied_channel import CopiedChannel
 from mgw.exchange.credentials import another_credential, credentials_of, may_be_replaced, note_answer
+from mgw.exchange.deployment import NamedRequest, name_deployment
 from mgw.exchange.early_head import EarlyHead
 from mgw.exchange.hold import admit
 from mgw.exchange.planning import (
@@ -89,12 +90,15 @@ class ExchangeRun(RunState):
         if exchange.place is not None and exchange.place.pending is not None:
             self._wait(exchange.place.pending, partial(self._on_permit, body))
             return
-        if exchange.untold is not None and not exchange.untold.has_begun:
-            exchange.untold.begin(request, body, exchange.reserve)
-            self._channel = CopiedChannel(self._channel, exchange.untold)
-        if exchange.generation.tries_again or exchange.is_unheld:
-            self._body = body
         try:
+            if request.deployment is not None:
+                self._run(name_deployment(exchange, request, body), self._on_named)
+                return
+            if exchange.untold is not None and not exchange.untold.has_begun:
+                exchange.untold.begin(request, body, exchange.reserve)
+                self._channel = CopiedChannel(self._channel, exchange.untold)
+            if exchange.generation.tries_again or exchange.is_unheld:
+                self._body = body
             plan = plan_known(exchange, request, body)
             if plan is None:
                 self._run(plan_for(exchange, request, body), self._on_plan)
@@ -173,6 +177,10 @@ class ExchangeRun(RunState):
             self.start(body)
         else:
             self._fail(error)
+
+    def _on_named(self, named: NamedRequest) -> None:
+        self._request, body = named
+        self.start(body)
 
     def _on_plan(self, plan: Plan | FullResponse) -> None:
         if type(plan) is FullResponse:  # isinstance asks the metaclass of a Struct, at ten times the cost

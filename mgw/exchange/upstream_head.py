@@ -35,6 +35,7 @@ from mgw.wire.headers import RawHeaders, request_headers
 from mgw.wire.target import quote_model_path, replace_parameter, without_parameter
 
 _PROVIDER_PARAMETER: Final = frozenset({PROVIDER})
+_AZURE_VERSION: Final = frozenset({"api-version"})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
 _TUNED_MODELS: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
 _MARKS: Final = tuple(b"\x01%d\x01" % number for number in range(MAX_VARYING))
@@ -152,6 +153,8 @@ def vendor_call_of(
         query = without_parameter(query, _PROVIDER_PARAMETER)
     if route.models.at is ModelAt.QUERY or route.models.in_query:
         query = _with_model(query, target)
+    if request.of_azure and target.provider.row.version_parameter is None:
+        query = without_parameter(query, _AZURE_VERSION)
     if query and target.provider.auth is AuthMode.AWS:
         query = encoded_query(query)
     return VendorCall(

@@ -34,6 +34,10 @@ class ClientRequest(Struct, frozen=True, eq=False):
     """The client's own credential for the provider."""
     token: CallerToken | None = None
     """The token of an identity provider that the client has shown to the gateway."""
+    deployment: str | None = None
+    """The model that the path names in place of the body; ``None``: it is the body that names one."""
+    of_azure: bool = False
+    """Whether the path is one of Azure's, of which a version in the query may speak to no other host."""
     is_uncoded: bool = False
     """Whether the body is known to have no content coding."""
     varying: tuple[int, ...] = ()

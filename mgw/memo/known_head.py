@@ -88,6 +88,8 @@ def known_head_of(
         version=matched.version,
         key=caller.key,
         token=caller.token,
+        deployment=matched.deployment,
+        of_azure=matched.of_azure,
         is_uncoded=not head.is_coded,
     )
     if limit is None or limit > max_body_bytes:

@@ -20,6 +20,7 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import FAMILIES, UNSAID, shown_family
 from mgw.nouns.secret import CREDENTIAL_STARTS, redact_patterns
 from mgw.nouns.vocabulary import DialectName, Family
+from mgw.routing.azure_paths import AZURE_PREFIX, find_azure_path, names_deployment
 from mgw.routing.model_source import ModelAt
 from mgw.routing.paths import PathIndex, PathMatch, templates_of
 from mgw.routing.resources import group_of
@@ -44,6 +45,10 @@ class MatchedRoute(Struct, frozen=True):
     fault: GatewayError | None = None
     """Why the request is refused all the same: another server may read its path as a different one, or the
     operator denies the row."""
+    of_azure: bool = False
+    """Whether the path is one of Azure's for the row."""
+    deployment: str | None = None
+    """The decoded model of a path that names it in place of the body."""
 
 
 class RouteTable:
@@ -54,6 +59,7 @@ class RouteTable:
     :param providers: the family of each provider, by its name.
     :param reasons: what is said of paths that lead to a group and are not served, because its rows are
         denied or have other paths; nothing is said of other groups.
+    :param azure: the rows that Azure's paths lead to; ``None``: there are no such paths.
     """
 
     def __init__(
@@ -62,7 +68,9 @@ class RouteTable:
         denied: Collection[str] = frozenset(),
         providers: Mapping[str, Family] = MappingProxyType({}),
         reasons: Mapping[str, str] = MappingProxyType({}),
+        azure: RouteTable | None = None,
     ) -> None:
+        self._azure: Final = azure
         self._paths = PathIndex()
         self._providers: Final = providers
         self._reasons: Final = reasons
@@ -96,6 +104,8 @@ class RouteTable:
         if raw_path in self._exact:
             found = self._exact[raw_path] or self._learn(raw_path)
             return self._matched(self._chosen(found, method, raw_path, raw_query, headers), raw_path)
+        if self._azure is not None and raw_path.startswith(AZURE_PREFIX):
+            return _match_azure(self._azure, method, raw_path)
         fault: GatewayError | None = None
         try:
             check_path(raw_path.encode("latin-1"))
@@ -123,6 +133,8 @@ class RouteTable:
 
     def dialect_of(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> DialectName:
         """Return the dialect that a path suggests, for a refusal without a row (contract 4.1)."""
+        if self._azure is not None and raw_path.startswith(AZURE_PREFIX):
+            return FAMILIES[Family.OPENAI].dialect
         for row in FAMILIES.values():
             if row.path_sign is not None and row.path_sign.search(raw_path):
                 return row.dialect
@@ -140,10 +152,18 @@ class RouteTable:
             check_path(raw_path.encode("latin-1"))
         except GatewayError:
             return
+        if self._azure is not None and raw_path.startswith(AZURE_PREFIX):
+            path = find_azure_path(raw_path, self._azure.serves_deployments)
+            yield from () if path is None else self._azure.rows_of(path.own)
+            return
         found = self._paths.find(raw_path)
         for family in {one.row.route.family for one in found}:
             theirs = _most_exact([one for one in found if one.row.route.family is family], raw_path)
             yield from (one.row.route for one in theirs if one.row.route.name not in self._denied)
+
+    def serves_deployments(self, raw_path: str) -> bool:
+        """Whether requests to a path name a model in their body, so that another path may name it."""
+        return any(names_deployment(one.row.route) for one in self._paths.find(raw_path))
 
     def _nearly_known(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> GatewayError:
         """Return the refusal of a path without a row; it says which base address would lead to one."""
@@ -250,6 +270,33 @@ class RouteTable:
                 message = "the model in the path is not valid UTF-8"
                 fault = fault or GatewayError(Reason.MALFORMED, message, param="model")
         return MatchedRoute(route, chosen.row.version, model, fault)
+
+
+def _match_azure(table: RouteTable, method: str, raw_path: str) -> MatchedRoute:
+    """Return the row of OpenAI's that one of Azure's paths leads to.
+
+    :raises GatewayError: as :meth:`RouteTable.match` does.
+    """
+    check_path(raw_path.encode("latin-1"))
+    path = find_azure_path(raw_path, table.serves_deployments)
+    if path is None:
+        raise unknown_endpoint(raw_path)
+    try:
+        matched = table.match(method, path.own, None, [])
+    except GatewayError as error:
+        if error.reason is Reason.UNKNOWN_ROUTE:
+            raise unknown_endpoint(raw_path) from None
+        raise
+    if path.raw_model is None:
+        return replace(matched, version=path.version, of_azure=True)
+    if not names_deployment(matched.route):
+        raise unknown_endpoint(raw_path)
+    try:
+        model = unquote(path.raw_model, errors="strict")
+    except UnicodeDecodeError:
+        message = "the model in the path is not valid UTF-8"
+        raise GatewayError(Reason.MALFORMED, message, param="model") from None
+    return replace(matched, version=path.version, of_azure=True, deployment=model)
 
 
 def _most_exact(found: list[PathMatch], raw_path: str) -> list[PathMatch]:

@@ -50,7 +50,10 @@ class Operations:
 
     def serve(self, request: ServerRequest) -> Awaitable[None]:
         """Have the endpoint of a request's path respond to it."""
-        return self.tree.serve(GatewayRequest.of(request), unquote(request.known.raw_path.decode("ascii")))
+        matched, path = request.matched, request.known.raw_path.decode("ascii")
+        if matched.of_azure:
+            path = f"/v1{path[len(matched.version) :]}"
+        return self.tree.serve(GatewayRequest.of(request), unquote(path))
 
     @app.route("/ui")
     @app.route("/ui/<rest:path>")

@@ -122,6 +122,11 @@ class FormReader:
         self._value = value
 
     @property
+    def opening(self) -> bytes:
+        """The delimiter with which a form begins that has no preamble."""
+        return self.delimiter[len(_LINE_END) :]
+
+    @property
     def count(self) -> int:
         """How many parts have begun."""
         return self._parts
@@ -258,7 +263,7 @@ def part_edits(found: FoundString, new: str) -> list[Edit]:
     if new == found.value:
         return []
     if _NOT_IN_A_VALUE.search(new):
-        raise GatewayError(Reason.MALFORMED, "a form value must not contain line breaks", param="model")
+        raise _line_breaks()
     return [(span, new.encode()) for span in found.spans]
 
 
@@ -285,6 +290,22 @@ def nested_in_part(
         replace(value, span=(base + value.span[0], base + value.span[1]))
         for value in find(found.value.encode(), *paths)
     ]
+
+
+def render_part(opening: bytes, name: str, value: str) -> bytes:
+    """Return a part to put before the first one of a form that has no preamble.
+
+    :param opening: the delimiter with which the form begins.
+    :raises GatewayError: as :func:`part_edits` does.
+    """
+    if _NOT_IN_A_VALUE.search(value):
+        raise _line_breaks()
+    head = f'Content-Disposition: form-data; name="{name}"'.encode()
+    return b"%b\r\n%b\r\n\r\n%b\r\n" % (opening, head, value.encode())
+
+
+def _line_breaks() -> GatewayError:
+    return GatewayError(Reason.MALFORMED, "a form value must not contain line breaks", param="model")
 
 
 def _read_boundary(content_type: bytes) -> bytes:

@@ -27,6 +27,7 @@ from mgw.memo.client_request import ClientRequest
 from mgw.nouns.kinds import KindRow
 from mgw.nouns.vocabulary import Family
 from mgw.reactor.deadline import TimerWheel
+from mgw.routing.azure_paths import is_served_to_azure
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
@@ -117,15 +118,22 @@ class RecordingChannel:
 def route_table(settings: Config) -> RouteTable:
     """Return the routes of a configuration: the same table as before where that one had the same."""
     families = tuple(families_of(settings).items())
-    return _route_table(denied_routes(settings), families, settings.dashboard.why_off)
+    return _route_table(
+        denied_routes(settings), families, settings.dashboard.why_off, azure=settings.routes.azure
+    )
 
 
 @lru_cache
 def _route_table(
-    denied: tuple[str, ...], families: tuple[tuple[str, Family], ...], no_dashboard: str | None
+    denied: tuple[str, ...],
+    families: tuple[tuple[str, Family], ...],
+    no_dashboard: str | None,
+    *,
+    azure: bool,
 ) -> RouteTable:
     reasons = {} if no_dashboard is None else {DASHBOARD_GROUP: no_dashboard}
-    return RouteTable(ROUTES, denied, dict(families), reasons)
+    of_azure = RouteTable(filter(is_served_to_azure, ROUTES), denied) if azure else None
+    return RouteTable(ROUTES, denied, dict(families), reasons, of_azure)
 
 
 def with_rows(settings: Config, rows: Mapping[str, KindRow]) -> Config:

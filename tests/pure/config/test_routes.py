@@ -97,7 +97,7 @@ def test_every_wrong_name_is_told() -> None:
             "routes.deny: expected a list such as [images, gemini], found a mapping",
         ),
         ("routes: {deny:}", "routes.deny: expected a list such as [images, gemini], found nothing"),
-        ("routes: {dney: [files]}", "routes.dney: unknown key, did you mean deny?"),
+        ("routes: {dney: [files]}", "routes.dney: unknown key, did you mean deny? (allowed: deny, azure)"),
         ("health_checks: true", "health_checks: expected a mapping such as {enabled: true}, found true"),
         ("health_checks: {enabled: 1}", "health_checks.enabled: expected true or false, found the number 1"),
         (

@@ -44,7 +44,7 @@ def said_of(text: str) -> list[str]:
                 "(allowed: output, rotate_bytes, keep)"
             ),
         ),
-        ("routes: {dney: []}", "routes.dney: unknown key, did you mean deny?"),
+        ("routes: {dney: []}", "routes.dney: unknown key, did you mean deny? (allowed: deny, azure)"),
         (
             "first_byte: 5",
             "first_byte: unknown key at this place: it belongs in timeouts or in providers.<name>.timeouts",
