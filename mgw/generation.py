@@ -34,6 +34,7 @@ from mgw.dialects.models import Models, override_of
 from mgw.identity.issuer_files import unusable_key_files
 from mgw.memo.request_memo import RequestMemo
 from mgw.nouns.secret import Secret
+from mgw.routing.body_rules import BodyRules
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
@@ -107,6 +108,8 @@ class Generation:
     """Whether some providers get signed requests, whose bodies must have been hashed."""
     is_on_behalf: bool = field(init=False)
     """Whether some providers are asked with tokens of each caller's own."""
+    body_rules: BodyRules | None = field(init=False)
+    """What the operator changes in bodies of requests; ``None``: nothing."""
     chance: Callable[[], float] = random
     """Returns a random number from 0 to 1."""
     in_use: int = 0
@@ -117,6 +120,7 @@ class Generation:
         has_retries = any(
             provider.retries is not None and provider.retries.attempts for provider in providers
         )
+        self.body_rules = BodyRules.of(self.config)
         self.server_timing = self.config.server_timing
         self.error_messages = self.config.hooks.error_messages
         self.reads_trace = self.config.hooks.otlp is not None

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from mgw.config.body_advice import body_advice
 from mgw.config.cloud_advice import cloud_advice
 from mgw.config.identity_advice import identity_advice
 from mgw.config.key_settings import NamedKeySettings
@@ -48,6 +49,7 @@ def advice(config: Config) -> list[str]:
         *_keys_of_providers(config),
         *_addresses_of_others(config),
         *cloud_advice(config.providers),
+        *body_advice(config),
         *_patterns_without_models(config),
         *limit_advice(config),
         *identity_advice(config.edge_auth),

@@ -10,15 +10,21 @@ from pydantic.annotated_handlers import GetCoreSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from mgw.config.body_rules import BodyRuleSettings
 from mgw.config.checks import TARGET
 from mgw.config.field_types import AliasTarget, AliasTargets
 from mgw.config.listed_models import CatalogSettings
-from mgw.config.settings_base import NotEmpty, Settings, UniqueList, required
+from mgw.config.settings_base import ListOf, NotEmpty, Settings, UniqueList, required, setting
 
 
 class _Targets(Settings):
     targets: Annotated[UniqueList[AliasTarget], NotEmpty("<provider>/<model>")] = required(
         "Targets in the order in which they are tried, as ``<provider>/<model>``"
+    )
+    body: ListOf[BodyRuleSettings] = setting(
+        "Rules that change the bodies of requests for this alias, before those of the provider",
+        "Each rule has the settings of ``providers.NAME.body``.",
+        default=(),
     )
 
 

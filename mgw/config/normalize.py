@@ -12,7 +12,8 @@ from mgw.config.auths import AUTHS, CREDENTIALS, AuthMode, keys_of
 from mgw.config.aws import region_in_environment
 from mgw.config.aws_hosts import regional_address
 from mgw.config.aws_settings import REGION_VARIABLES, AwsSettings
-from mgw.config.checks import checked_header_name, checked_name, checked_provider_name, checked_text
+from mgw.config.body_rules import check_body_rules
+from mgw.config.checks import checked_name, checked_provider_name, checked_text
 from mgw.config.dashboard import settle_dashboard
 from mgw.config.edge_auth import check_budgets, settle_edge_auth
 from mgw.config.environment import (
@@ -26,6 +27,7 @@ from mgw.config.environment import (
 )
 from mgw.config.field_types import FAMILY_SPELLINGS, SPEAKING
 from mgw.config.fleet import settle_fleet
+from mgw.config.header_checks import check_headers
 from mgw.config.hooks import settle_hooks
 from mgw.config.listed_models import check_listed_models
 from mgw.config.listen import EndpointText, Listen, parse_listen
@@ -33,7 +35,7 @@ from mgw.config.prices import check_prices
 from mgw.config.problems import Path
 from mgw.config.provider import Provider, is_on_vertex
 from mgw.config.proxy import ProxyAddress, parse_proxy
-from mgw.config.quoting import listed, quote, shown, suggestion
+from mgw.config.quoting import listed, quote, suggestion
 from mgw.config.settings import (
     Config,
     ProfileFileSettings,
@@ -164,6 +166,7 @@ def _two_spellings(spelling: str) -> str:
 def _check_aliases(aliases: dict[str, AliasSettings], context: LoadContext) -> None:
     for alias, settings in aliases.items():
         path: Path = ("aliases", alias)
+        check_body_rules(settings.body, (*path, "body"), context)
         try:
             checked_name(alias)
         except ValueError as error:
@@ -265,7 +268,8 @@ def normalize_provider(name: str, provider: Provider, general: Config, context: 
     authentication = settle_authentication(provider, path, context)
     _check_subscriptions(provider, path, context)
     proxy = _proxy(provider, path, context)
-    _check_headers(provider, (*path, "headers"), context)
+    check_headers(provider, (*path, "headers"), context)
+    check_body_rules(provider.body, (*path, "body"), context)
     check_listed_models(provider.listed_models, (*path, "models"), context.report)
     if provider.kind is None:
         if not context.report.has_problem_below((*path, "kind")):
@@ -416,24 +420,3 @@ def _check_chat(provider: Provider, path: Path, context: LoadContext) -> None:
             fitting = kinds_where(fits)
             only = f"only for the kind{'s' if len(fitting) > 1 else ''} {enumerated(fitting)}"
             context.report.add((*path, key), f"{only}, found with kind {row.kind}")
-
-
-def _check_headers(provider: Provider, path: Path, context: LoadContext) -> None:
-    edits = provider.headers
-    key_header = None if provider.kind is None else KINDS[provider.kind].key_header.decode().lower()
-    seen: dict[str, str] = {}
-    for name in edits.set:
-        here = (*path, "set", name)
-        try:
-            checked_header_name(name)
-        except ValueError as error:
-            context.report.add(here, str(error))
-        else:
-            if name.lower() == key_header:
-                context.report.add(here, f"{name} carries the provider's key: set its api_key instead")
-        if name.lower() in seen:
-            context.report.add(here, f"the same header as {shown(seen[name.lower()])}: keep only one")
-        seen[name.lower()] = name
-    for name in edits.remove:
-        if name in seen or name in edits.forward:
-            context.report.add((*path, "remove"), f"{shown(name)} is also set or forwarded: keep only one")

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field
 
 from mgw.config.auths import AUTHS, AuthSettings
+from mgw.config.body_rules import BodyRuleSettings, Token, TokenPattern
 from mgw.config.field_types import (
     BaseUrl,
     BetaPattern,
@@ -96,6 +97,17 @@ class HeadersSettings(Settings):
     remove: UniqueList[HeaderName] = setting("Client headers that are not sent upstream", default=())
     forward: UniqueList[HeaderName] = setting(
         "Client headers that are sent upstream in addition to the usual ones", default=()
+    )
+    remove_tokens: EmptyIfNull[dict[str, UniqueList[TokenPattern]]] = setting(
+        "Patterns for elements to remove from headers with comma-separated lists, by header",
+        "They apply to headers as they would be sent, after ``set``, ``remove`` and ``forward``. Patterns "
+        "are those of a key's ``models``. A header without any element left is not sent.",
+        default={},
+    )
+    add_tokens: EmptyIfNull[dict[str, UniqueList[Token]]] = setting(
+        "Elements to add to such headers unless they are there",
+        "A header that is missing is added.",
+        default={},
     )
 
 
@@ -196,6 +208,17 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
     )
     headers: EmptyIfNull[HeadersSettings] = setting(
         "Changes to the headers that are sent upstream", default=defaults_of(HeadersSettings)
+    )
+    body: ListOf[BodyRuleSettings] = setting(
+        "Rules that change the bodies of requests to the provider",
+        "All rules that match apply in their order, after those of the alias and after any translation, to "
+        "JSON bodies of text and embedding routes. Within a rule, the order is ``remove``, ``default``, "
+        "``set``, ``cap``; if only tokens are counted, just ``remove`` applies. A path is names with dots, "
+        "such as ``metadata.user_id``, where ``\\\\.`` is a dot within a name; ``default`` and ``set`` add "
+        "objects that are missing on the way. ``model``, ``stream``, ``messages``, ``input``, ``contents``, "
+        "``prompt`` and ``requests`` cannot be changed, but ``remove`` may lead into them: "
+        "``messages[].content[].cache_control``. All other bytes of a body remain as they are.",
+        default=(),
     )
     ca_file: Omittable[Text] = setting(
         "PEM file with certificates to trust instead of the system's",

@@ -100,6 +100,8 @@ class Exchange(Struct, eq=False):
     """The gateway's own URL as the client knows it, where the response may have to hold it."""
     dropped_fields: Sequence[str] = ()
     """The client's paths of what a translation did not carry, where the operator observes them."""
+    body_rules: int | None = None
+    """How many of the operator's rules have changed the body; ``None``: none apply."""
     upstream_request_id: str | None = None
     characters: int | None = None
     """The length of the text that is to be spoken."""
@@ -379,6 +381,7 @@ class Exchange(Struct, eq=False):
         self.target = target
         self.key_hash = self.upstream_request_id = None
         self.dropped_fields = ()
+        self.body_rules = None
         self.signed_again = ()
 
     def attempt_failed(self, target: Target, error: Exception | None) -> None:
@@ -441,4 +444,5 @@ class Exchange(Struct, eq=False):
             self.trace,
             usage.service_tier,
             charge.tier,
+            body_rules=self.body_rules,
         )

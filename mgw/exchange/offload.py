@@ -30,6 +30,8 @@ LARGE_BYTES: Final = 256 * 1024
 """Larger ones always are, where they are parsed."""
 SEARCHED_BYTES: Final = 1024 * 1024
 """Larger ones are, where they are only searched."""
+_MANY_OBJECTS: Final = 2_000
+"""The number of objects that take a few milliseconds."""
 CODED_BYTES: Final = 8 * 1024
 """Larger ones are, where they have a content coding: they may grow a thousandfold."""
 
@@ -74,6 +76,15 @@ def run_until_waiting(coroutine: Coroutine[Deferred[Any], Any, T]) -> T | Deferr
         return cast(T, returned.value)
     # The coroutine stands at the Deferred that it awaits, which it is asked for once more.
     return Deferred.fromCoroutine(coroutine)
+
+
+def takes_long(body: bytes, most_bytes: int) -> bool:
+    """Whether understanding a conversation takes so long that others should not wait for it.
+
+    :param most_bytes: a larger one does, whatever it holds.
+    """
+    size = len(body)
+    return size > most_bytes or (size > SMALL_BYTES and body.count(b"{") > _MANY_OBJECTS)
 
 
 class WorkThreads:

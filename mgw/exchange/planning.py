@@ -13,7 +13,7 @@ from mgw.bodies.source import BodySource, body_size
 from mgw.bodies.spliced import SplicedBody
 from mgw.credentials.signed_again import Again
 from mgw.credentials.subscription.rewrite import BodyRewrite
-from mgw.dialects import client_side_of, dialect_of
+from mgw.dialects import dialect_of
 from mgw.dialects.foreign_history import TAG_BYTES
 from mgw.dialects.refusal import AnswerError
 from mgw.exchange.answering_model import AnsweringModel
@@ -30,7 +30,6 @@ from mgw.exchange.body import (
     open_body,
     renamed_body,
     strip_foreign_history,
-    transform,
 )
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import SEARCHED_BYTES, SMALL_BYTES, maybe_offload
@@ -40,6 +39,8 @@ from mgw.exchange.response import BufferedResponse, FullResponse, Plan, read_bod
 from mgw.exchange.restricted_body import open_restricted_body, read_small_restricted
 from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
+from mgw.exchange.ruled_body import change_body, change_small_body, rules_for
+from mgw.exchange.spoken import count_spoken, request_audio
 from mgw.exchange.target_resolution import check_allowed, check_price, resolve_target, rewrite_models
 from mgw.exchange.translation import Translation, TranslationBuilder
 from mgw.exchange.upstream_head import known_target_of, relayed_head, vendor_call_of
@@ -56,7 +57,7 @@ from mgw.upstream.wires.wire import ProviderWire
 from mgw.usage.event import MAX_TEXT
 from mgw.wire.byte_search import LONG_BYTES, holds
 from mgw.wire.headers import value_of
-from mgw.wire.json_spans import find_model, find_string, replace_spans
+from mgw.wire.json_spans import find_model, replace_spans
 
 _BAD_REQUEST: Final = 400
 
@@ -99,6 +100,11 @@ def plan_known(
     if found is not None and known.model_literal is not None:
         rename = replace_spans if len(body) <= COPIED_BYTES else renamed_body
         body = rename(body, found.spans, known.model_literal)
+    if exchange.generation.body_rules is not None:
+        changed = change_small_body(exchange, known.target, body)
+        if changed is None:
+            return None
+        body = changed
     seconds, reads_errors = known.keepalive_seconds, exchange.generation.error_messages
     return Passthrough(route, known.target, request, body, seconds, None, head, reads_errors=reads_errors)
 
@@ -157,7 +163,7 @@ async def plan_fallback(
 ) -> Plan | FullResponse | None:
     """Plan a request anew for the next target of its alias that can take it; ``None``: there is none."""
     target_before, key_hash, request_id = exchange.target, exchange.key_hash, exchange.upstream_request_id
-    dropped_fields = exchange.dropped_fields
+    dropped_fields, body_rules = exchange.dropped_fields, exchange.body_rules
     while attempts.targets:
         target = attempts.begin_fallback()
         exchange.retarget(target)
@@ -172,7 +178,7 @@ async def plan_fallback(
         except GatewayError:  # it cannot be asked for this: perhaps another can
             continue
     exchange.target, exchange.key_hash, exchange.upstream_request_id = target_before, key_hash, request_id
-    exchange.dropped_fields = dropped_fields
+    exchange.dropped_fields, exchange.body_rules = dropped_fields, body_rules
     return None
 
 
@@ -244,17 +250,7 @@ async def _passthrough(
         return await _rewritten(exchange, request, target, body, rewrites[target.provider.name])
     asked = dialect_of(route.dialect).asked_usage if target.provider.meter_streams else None
     if keep and route.is_remembered and not body.encoded and wire.is_plain and asked is None:
-        if has_foreign_history(exchange, body):
-            body = await strip_foreign_history(exchange, body)
-        await find_other_models(exchange, target, body)
-        rewrite_models(exchange, request, target, body)
-        memo = exchange.generation.memo
-        known = known_target_of(route, target, request, wire, _keepalive_seconds(exchange))
-        memo.keep_target(route, request, known)
-        head = relayed_head(memo, known, request)
-        if not request.content_codings:
-            memo.keep_relayed(request, target.asked_model, known, head)
-        return _passthrough_of(exchange, request, target, body, head=head)
+        return await _remembered(exchange, request, target, body)
     repeats = route.models.at is ModelAt.PATH and route.models.paths and not body.nested
     if repeats and not exchange.is_restricted and target.upstream_model != request.path_model:
         body = await find_nested_models(exchange, request, body.original)
@@ -263,8 +259,8 @@ async def _passthrough(
     await find_other_models(exchange, target, body)
     if route.treatment is Treatment.SPEECH:
         if exchange.generation.prices is not None:
-            exchange.characters = await _count_spoken(exchange, body)
-        body = await _request_audio(exchange, request, body)
+            exchange.characters = await count_spoken(exchange, body)
+        body = await request_audio(exchange, request, body)
     rewrite = partial(_rewrite, exchange, request, target, body)
     await maybe_offload(exchange.offload, rewrite, large=body.has_many_models)
     is_asked = asked is not None and await ask_for_usage(exchange, body, asked)
@@ -273,6 +269,25 @@ async def _passthrough(
     if asked is not None and is_asked:
         plan.readable, plan.remover = True, asked.remover
     await _put_on_wire(exchange, plan)
+    return plan
+
+
+async def _remembered(exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody) -> Plan:
+    """Pass a request on, and keep all that leads to the target and what is sent there but the body."""
+    if has_foreign_history(exchange, body):
+        body = await strip_foreign_history(exchange, body)
+    await find_other_models(exchange, target, body)
+    rewrite_models(exchange, request, target, body)
+    route, memo = exchange.route, exchange.generation.memo
+    wire = exchange.generation.upstreams[target.provider.name].wire
+    known = known_target_of(route, target, request, wire, _keepalive_seconds(exchange))
+    memo.keep_target(route, request, known)
+    head = relayed_head(memo, known, request)
+    if not request.content_codings:
+        memo.keep_relayed(request, target.asked_model, known, head)
+    plan = _passthrough_of(exchange, request, target, body, head=head)
+    if exchange.generation.body_rules is not None:
+        await change_body(exchange, plan)
     return plan
 
 
@@ -286,6 +301,8 @@ async def _put_on_wire(exchange: Exchange, plan: Passthrough) -> None:
     if wire.is_plain:
         if not wire.serves_all:  # refused now, before a credential is asked for
             wire.call(plan.target.provider, vendor_call_of(plan.route, plan.target, request))
+        if exchange.generation.body_rules is not None:
+            await change_body(exchange, plan)
         return
     if isinstance(body, SplicedBody):
         body = body.joined()
@@ -297,7 +314,7 @@ async def _put_on_wire(exchange: Exchange, plan: Passthrough) -> None:
     wired, edited = await maybe_offload(exchange.offload, wired_by, large=len(text) > SMALL_BYTES)
     if isinstance(body, bytes):
         plan.body = edited
-    plan.wired = wired
+    plan.wired, exchange.body_rules = wired, wired.changed_by
     _report_dropped(exchange, wired)
     keepalive = exchange.generation.config.stream_keepalive
     if wire.is_silent and keepalive is not None:
@@ -318,7 +335,8 @@ def _wired(
     headers = readable_headers(forwarded_headers(request.headers, route.family, target))
     names = route.dialect, target.provider.row.dialect, exchange.request_id, target.provider
     call = wire.call(target.provider, vendor_call)
-    return WiredRequest(wire, vendor_call, call, headers, *names).edit(text)
+    rules = None if exchange.generation.body_rules is None else rules_for(exchange, target)
+    return WiredRequest(wire, vendor_call, call, headers, *names, rules=rules).edit(text)
 
 
 def _report_dropped(exchange: Exchange, wired: WiredRequest) -> None:
@@ -350,6 +368,7 @@ async def plan_without_refused(
     again, body = await maybe_offload(exchange.offload, partial(wired.without, refused), large=large)
     exchange.received.first_byte_at = None  # that was of a response which nobody gets
     exchange.generation.signed_again.note(plan.target.provider_name, Again.BETAS)
+    exchange.body_rules = again.changed_by
     _report_dropped(exchange, again)
     return plan.rewired(again, body)
 
@@ -416,23 +435,3 @@ def _rewrite(exchange: Exchange, request: ClientRequest, target: Target, body: R
     rewrite_models(exchange, request, target, body)
     if body.has_many_models:
         body.upstream_body()  # so many edits take their time, too
-
-
-async def _count_spoken(exchange: Exchange, body: RequestBody) -> int | None:
-    """Return how many characters the text has that is to be spoken, where OpenAI's field names it."""
-    text = body.decoded
-    if text is None:
-        return None
-    find = partial(find_string, text, "input")
-    try:
-        found = await maybe_offload(exchange.offload, find, large=len(text) > SEARCHED_BYTES)
-    except GatewayError:  # the provider's to refuse
-        return None
-    return None if found is None else len(found.value)
-
-
-async def _request_audio(exchange: Exchange, request: ClientRequest, body: RequestBody) -> RequestBody:
-    speech = client_side_of(exchange.route.dialect).speech
-    if speech is None or speech.natively is None:
-        return body
-    return await transform(exchange, request, body.original, speech.natively)

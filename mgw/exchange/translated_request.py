@@ -15,6 +15,7 @@ from mgw.exchange.wired import WiredRequest, with_findings
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
 from mgw.nouns.families import FAMILIES
+from mgw.routing.body_rules import MatchingRules
 from mgw.routing.resolve import Target
 from mgw.upstream.wires.wire import VendorCall
 from mgw.wire.headers import RawHeaders
@@ -59,11 +60,17 @@ def translated_head(
 
 
 def wired_head(
-    exchange: Exchange, request: ClientRequest, target: Target, rendered: Rendered, accept: bytes
+    exchange: Exchange,
+    request: ClientRequest,
+    target: Target,
+    rendered: Rendered,
+    accept: bytes,
+    rules: MatchingRules | None,
 ) -> tuple[UpstreamHead, WiredRequest, bytes]:
     """Return the head to send by any other wire, how that has the request, and the body.
 
     :param accept: as above.
+    :param rules: what changes the body.
     :raises GatewayError: the host cannot take it.
     """
     wire, row = exchange.generation.upstreams[target.provider.name].wire, target.provider.row
@@ -72,7 +79,7 @@ def wired_head(
     # no marks: a wire may move what stands in a header
     headers = _headers(forwarded_headers(request.headers, exchange.route.family, target), rendered, accept)
     names = exchange.route.dialect, row.dialect, exchange.request_id, target.provider
-    wired, body = WiredRequest(wire, vendor_call, call, headers, *names).edit(rendered.body)
+    wired, body = WiredRequest(wire, vendor_call, call, headers, *names, rules=rules).edit(rendered.body)
     return UpstreamHead(call.method, target.provider, call.target, wired.headers), wired, body
 
 

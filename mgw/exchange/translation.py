@@ -40,7 +40,7 @@ from mgw.dialects.last_event import LastEvent
 from mgw.dialects.provider_dialect import AskedProvider, choose_dialect
 from mgw.dialects.speech import choose_voice
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES
+from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES, takes_long
 from mgw.exchange.response import BufferedResponse, EarlyStream, Estimate, FullResponse, StreamingResponse
 from mgw.exchange.response_translation import (
     ESTIMATED,
@@ -51,6 +51,7 @@ from mgw.exchange.response_translation import (
     first_names,
     gateway_headers_for,
 )
+from mgw.exchange.ruled_body import rules_for
 from mgw.exchange.text_response import TextResponse
 from mgw.exchange.translated_request import translated_head, wired_head
 from mgw.exchange.upstream_head import render_head, render_signed_head
@@ -77,8 +78,6 @@ MAX_OBJECTS: Final = 100_000
 """More than any history of an agent has: ten thousand calls with their results have sixty thousand."""
 MAX_VALUES: Final = 400_000
 """The same of all values, whatever they are."""
-_MANY_OBJECTS: Final = 2_000
-"""The number of objects that take a few milliseconds."""
 _NEVER: Final = ThroughResponses.NEVER  # to look a member up takes three times as long
 _NO_TOOLS: Final = ChatTools.NEVER
 _WITH_TOOLS: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
@@ -164,6 +163,7 @@ class TranslationBuilder:
     _dropped: Sequence[str] = field(init=False, default=())
     _not_sent: Sequence[str] = field(init=False, default=())
     """What the host would not take, as usage events name it."""
+    _changed_by: int | None = field(init=False, default=None)
     _rendered_bytes: int = field(init=False, default=0)
     _characters: int | None = field(init=False, default=None)
     _thoughts: bool = True
@@ -176,8 +176,8 @@ class TranslationBuilder:
     @property
     def is_large(self) -> bool:
         """Whether understanding the request takes so long that others should not wait for it."""
-        size = len(self.body)
-        return size > LARGE_BYTES or (size > SMALL_BYTES and self.body.count(b"{") > _MANY_OBJECTS)
+        has_rules = self.exchange.generation.body_rules is not None
+        return takes_long(self.body, SMALL_BYTES if has_rules else LARGE_BYTES)
 
     def build(self) -> Translation | FullResponse:
         """Return the translation, or the response where no provider is needed; may run in any thread.
@@ -208,6 +208,7 @@ class TranslationBuilder:
         """
         self.exchange.dropped_fields = [*self._dropped, *self._not_sent] if self._not_sent else self._dropped
         self.exchange.characters = self._characters
+        self.exchange.body_rules = self._changed_by
         self.exchange.reserve(self._rendered_bytes)
 
     def _translate_chat(self) -> Translation:
@@ -228,8 +229,7 @@ class TranslationBuilder:
         if is_usual and provider.missing_api is None:
             return options  # as most models are: this is asked for every request
         asked = AskedProvider(provider.row, provider.dialects, row)
-        upstream = self.exchange.generation.config.translation.responses.upstream
-        foreign = upstream is ResponsesUpstream.FOREIGN
+        foreign = self.exchange.generation.config.translation.responses.upstream is ResponsesUpstream.FOREIGN
         dialect = choose_dialect(conversation, self.exchange.route.family, asked, foreign=foreign)
         if dialect is self.provider.dialect:
             return options
@@ -294,8 +294,7 @@ class TranslationBuilder:
         return Estimate(self._estimate, self.is_large)
 
     def _estimate(self) -> FullResponse:
-        client = self.client.count
-        if client is None:
+        if (client := self.client.count) is None:
             raise self._unsupported()
         return self._estimated(client, client.parse_request(self.body, self._request_context()))
 
@@ -362,11 +361,16 @@ class TranslationBuilder:
         if rewrites and (rewrite := rewrites.get(self.target.provider.name)) is not None:
             rendered = self._rewrite(rendered, response, rewrite)
         sent = self.exchange, self.request, self.target, rendered, response.accept
-        wire, body, wired = self._wire, rendered.body, None
+        wire, body, wired, rules = self._wire, rendered.body, None, None
+        if self.exchange.generation.body_rules is not None:
+            rules = rules_for(self.exchange, self.target, self.provider.dialect)
         if wire.edits is None and wire.unframe is None and wire.error is None:
             head = translated_head(*sent)
+            if rules is not None:
+                body, self._changed_by = rules.apply(body)
         else:
-            head, wired, body = wired_head(*sent)
+            head, wired, body = wired_head(*sent, rules)
+            self._changed_by = wired.changed_by
             response.read_host_error = wire.error
             if self.exchange.generation.config.observe_dropped_fields:
                 self._not_sent = [name[:MAX_TEXT] for name in wired.dropped]

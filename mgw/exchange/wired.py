@@ -17,7 +17,8 @@ from mgw.config.provider import Provider
 from mgw.exchange.exchange import Exchange
 from mgw.http.response_head import is_encoded
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.nouns.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName, Operation
+from mgw.routing.body_rules import MatchingRules
 from mgw.routing.resolve import Target
 from mgw.upstream.client import UpstreamResponse
 from mgw.upstream.wires.wire import HostCall, ProviderWire, VendorCall
@@ -54,6 +55,10 @@ class WiredRequest(Struct, frozen=True):
     """The body and the headers before they were edited, where something can be left out."""
     is_second: bool = False
     """Whether something was left out because the host had refused it."""
+    rules: MatchingRules | None = None
+    """What changes the body as the host takes it; a body to count, which some wires wrap, before that."""
+    changed_by: int | None = None
+    """How many of the rules have changed the body."""
 
     def __repr__(self) -> str:  # headers may hold keys
         return f"WiredRequest({self.vendor_call.operation})"
@@ -64,6 +69,19 @@ class WiredRequest(Struct, frozen=True):
         :param body: without a content coding; empty where it is not looked at.
         :raises GatewayError: the host cannot take it.
         """
+        if self.rules is None or not body:
+            return self._edit(body)
+        if self.vendor_call.operation is Operation.COUNT:
+            ruled, changed_by = self.rules.apply(body)
+            wired, sent = self._edit(ruled)
+            if wired.original is not None:
+                wired = replace(wired, original=(body, self.headers))
+        else:
+            wired, sent = self._edit(body)
+            sent, changed_by = self.rules.apply(sent)
+        return replace(wired, changed_by=changed_by), sent
+
+    def _edit(self, body: bytes) -> tuple[WiredRequest, bytes]:
         if self.wire.edits is None:
             return self, body
         edited = self.wire.edits(self.provider, self.vendor_call, body, self.headers)

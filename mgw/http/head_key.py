@@ -2,9 +2,9 @@
 
 Clients repeat their heads byte for byte, and a head that was found in order once is so again.  What is known
 of it is kept under its *key*: its bytes without the digits of its ``Content-Length``, and with a NUL in place
-of the values of a few headers that name the request (:data:`VARYING`).  Two heads that are in order have the
-same key only if they differ in nothing but those: the length stands in one place, since a head that says it
-twice is refused (RFC 9112 6.3), and a head that holds a NUL has no key.
+of the values of a few headers that name the request (:data:`~mgw.nouns.varying_headers.VARYING`).  Two heads
+that are in order have the same key only if they differ in nothing but those: the length stands in one place,
+since a head that says it twice is refused (RFC 9112 6.3), and a head that holds a NUL has no key.
 
 Most clients send the same head again, with another length at the most.  So a :class:`RepeatedHead` is
 compared before anything is searched for, which takes a quarter of the time.
@@ -19,14 +19,6 @@ from msgspec import Struct
 
 MAX_KEY_BYTES: Final = 8 * 1024
 """The heads of clients have one or two thousand; a longer one is read anew each time."""
-VARYING: Final = frozenset(
-    {
-        *(b"traceparent", b"tracestate", b"baggage", b"x-client-request-id", b"idempotency-key"),
-        # what Envoy and ingress controllers, Amazon's and Google's load balancers, and Cloudflare add
-        *(b"x-request-id", b"x-amzn-trace-id", b"x-cloud-trace-context", b"cf-ray"),
-    }
-)
-"""Headers whose values mean nothing here, whether they are passed on or not."""
 _END: Final = b"\r\n\r\n"
 _find_own: Final = re.compile(
     rb"\r\n(?:[Cc]ontent-[Ll]ength: ([1-9][0-9]{0,8})|(?:[Tt]race(?:parent|state)|[Bb]aggage"

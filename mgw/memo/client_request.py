@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mgw.credentials.provider import CallerToken, ClientKey
-from mgw.http.head_key import VARYING
+from mgw.nouns.varying_headers import VARYING
 from mgw.wire.headers import RawHeaders, values_of
 
 MAX_VARYING: Final = 8

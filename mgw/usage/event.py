@@ -242,6 +242,10 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The tier of the row of prices that ``cost_usd`` comes from, such as ``above 200000``, ``priority`` or
     ``priority above 272000``. Missing if the prices of the row itself applied."""
 
+    body_rules: Annotated[int | None, About(since="0.5.0", has_few_values=True, page="Body rules")] = None
+    """How many rules in ``body`` of the provider and the alias changed the request body. Missing if none
+    applies to the request."""
+
 
 FIELDS: Final = table_of(UsageEvent)
 MONEY: Final = tuple(field.name for field in FIELDS if field.type is FieldType.MONEY)
@@ -294,6 +298,7 @@ class SettledExchange(Struct, frozen=True, gc=False):
     charged: int | None = None
     """What limits on money count, in nanodollars; ``None``: there are none."""
     limit_warnings: tuple[str, ...] | None = None
+    body_rules: int | None = None
 
     @property
     def counted_tokens(self) -> int:

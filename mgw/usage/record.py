@@ -56,7 +56,7 @@ _PLACED: Final = (
     *("cache_write_tokens", "reasoning_tokens", "cost_usd", "stream", "status", "http_status", "latency_ms"),
     *("ttft_ms", "attempts", "key_hash", "dropped_fields", "client", "error", "error_message"),
     *("upstream_request_id", "client_groups", "tags", "tokens_in_estimated", "tokens_out_estimated"),
-    *("charged_usd", "limit_warnings", "service_tier", "price_tier"),
+    *("charged_usd", "limit_warnings", "service_tier", "price_tier", "body_rules"),
 )
 """The fields that :class:`_BlockEncoder` reads by name, in the order of the table; others follow."""
 
@@ -183,6 +183,7 @@ class _BlockEncoder:
                 settled.limit_warnings,
                 settled.service_tier,
                 settled.price_tier,
+                settled.body_rules,
             )
             for name, kind, read in self._further:
                 setattr(line, name, _json_value(kind, read(settled)))

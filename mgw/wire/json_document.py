@@ -241,6 +241,7 @@ class JsonDocument:
     """
 
     def __init__(self, body: bytes, max_nodes: int = 200_000) -> None:
+        self._body = body
         # Of the same length as the body, so that positions are those of the body.
         self._text = check_json(body)
         self._view = memoryview(self._text)
@@ -281,6 +282,14 @@ class JsonDocument:
         """Return a value as it is spelled."""
         return self._text[node.value : node.end]
 
+    def original(self, node: JsonNode) -> bytes:
+        """Return a value as the body spells it, surrogates included."""
+        return self._body[node.value : node.end]
+
+    def begins_with(self, node: JsonNode, opening: bytes) -> bool:
+        """Whether a value begins with one of these bytes, as objects and arrays do with their brackets."""
+        return self._text[node.value] in opening
+
     def _items(self, node: JsonNode) -> Iterator[JsonNode]:
         """Walk over what stands in an array or object."""
         text, is_object = self._text, self._text[node.value] == _BRACE
@@ -315,7 +324,7 @@ class JsonDocument:
         return self._text.rindex(closing, start, behind) + 1
 
     def _string(self, start: int) -> str:
-        literal = self._text[start : string_end(self._text, self._view, start)]
+        literal = self._body[start : string_end(self._text, self._view, start)]
         if b"\\" not in literal:
             return str(literal[1:-1], "utf-8", "replace")
         return decode_string(literal)

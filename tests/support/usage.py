@@ -92,6 +92,7 @@ def settled_as(wanted: UsageEvent) -> SettledExchange:
         tokens_out_estimated=wanted.tokens_out_estimated,
         charged=None if wanted.charged_usd is None else nanodollars_of(wanted.charged_usd),
         limit_warnings=wanted.limit_warnings,
+        body_rules=wanted.body_rules,
     )
 
 

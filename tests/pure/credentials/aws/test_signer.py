@@ -11,8 +11,8 @@ from mgw.credentials.aws import signer as module
 from mgw.credentials.aws.clock import HostClock
 from mgw.credentials.aws.keys import AwsKeys
 from mgw.credentials.aws.signer import SigV4
-from mgw.http.head_key import VARYING
 from mgw.nouns.secret import Secret
+from mgw.nouns.varying_headers import VARYING
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.calls import count_calls
 from tests.support.drawn_signatures import draw_many, sign_twice

@@ -73,6 +73,7 @@ const GROUPS = [
     ["frames_out", whole],
   ]],
   ["Dropped in translation", [["dropped_fields", chips]]],
+  ["Changes to the request", [["body_rules", String]]],
   ["IDs", [
     ["request_id", copied("the request ID")],
     ["upstream_request_id", copied("the upstream request ID")],
