@@ -37,6 +37,7 @@ _LITERAL: Final = re.compile(r"\b(?:true|false)\b|urn:")
 _DESCRIBED_ELSEWHERE: Final = frozenset(
     {
         ("providers", "timeouts"),
+        ("aliases", "body"),
         ("edge_auth", "keys", "limits"),
         ("edge_auth", "groups", "limits"),
         ("prices", "rows", "tiers"),

@@ -16,7 +16,7 @@ from mgw.config.problems import Path, dotted_path
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
 from mgw.nouns.kinds import has_betas
-from mgw.nouns.vocabulary import Family
+from mgw.nouns.vocabulary import Family, Kind
 
 _HEADERS: Final = ("anthropic-beta", "beta-beta")
 _BETA: Final = "context-management-2025-06-27"
@@ -32,6 +32,10 @@ def body_advice(config: Config) -> Iterator[str]:
             continue
         place: Path = ("providers", name)
         has_rule = _removes_field(provider.body)
+        if provider.kind is Kind.BEDROCK and _cuts_beta(provider):
+            where = dotted_path((*place, "headers", "remove_tokens"))
+            yield f"{where}: kind bedrock sends no anthropic-beta, so nothing is removed: use betas"
+            continue
         if has_rule and not _removes_beta(provider):
             yield f"{dotted_path((*place, 'body'))}: removes {_FIELD} {_but_not_beta(place)}"
         if _cuts_beta(provider) and not has_rule and not _aliases_remove_field(config, name):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from math import isfinite
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, PlainValidator, WithJsonSchema
@@ -30,8 +31,10 @@ from mgw.nouns.member_paths import EACH, parse_path
 
 PROTECTED: Final = frozenset({"model", "stream", "messages", "input", "contents", "prompt", "requests"})
 """What the gateway itself reads or a conversation consists of."""
-_CHANGES: Final = ("default", "set", "remove", "cap")
-_ELEMENTS: Final = r"name[] stands only in remove"
+CHANGES: Final = MappingProxyType(
+    {"default": "minProperties", "set": "minProperties", "remove": "minItems", "cap": "minProperties"}
+)
+"""What a rule does, and the word of JSON schema for how much of it there is at least."""
 
 
 class RuleDialect(StrEnum):
@@ -118,9 +121,18 @@ def _number(value: object) -> int | float:
     return int(value) if isinstance(value, int) else float(value)
 
 
-JsonValue = Annotated[object, PlainValidator(_json), WithJsonSchema({})]
+_JSON_TYPES: Final = ["string", "number", "boolean", "null", "object", "array"]
+JsonValue = Annotated[object, PlainValidator(_json), WithJsonSchema({"type": _JSON_TYPES})]
 CapNumber = Annotated[int | float, PlainValidator(_number), WithJsonSchema({"type": "number"})]
-PathText = Annotated[str, expect("the path of a member, such as metadata.user_id"), WithJsonSchema(TEXT)]
+_NAME: Final = r"(?!(?:\[\])+(?:\.|$))(?:\\\.|[^.])+"
+_PATH: Final = rf"{_NAME}(?:\.{_NAME})*"
+_PROTECTED: Final = "|".join(sorted(PROTECTED))
+CHANGED_PATH: Final = text_like(rf"(?!(?:{_PROTECTED})(?:\.|$))(?!.*\[\](?:\.|$)){_PATH}")
+"""The path of a member that is set or lowered."""
+REMOVED_PATH: Final = text_like(rf"(?!(?:{_PROTECTED})(?:\[\])*$){_PATH}")
+PathText = Annotated[
+    str, expect("the path of a member, such as metadata.user_id"), WithJsonSchema(REMOVED_PATH)
+]
 
 
 class BodyMatchSettings(Settings):
@@ -193,14 +205,14 @@ def check_body_rules(rules: Iterable[BodyRuleSettings], path: Path, context: Loa
     """Note what keeps the rules of a provider or an alias from being applied."""
     for place, rule in enumerate(rules):
         here = (*path, place)
-        if not any(getattr(rule, change) for change in _CHANGES):
+        if not any(getattr(rule, change) for change in CHANGES):
             context.report.add(here, "the rule does nothing: add default, set, remove or cap")
-        for change in _CHANGES:
-            for text in getattr(rule, change):
-                place_of_path = (*here, change) if change == "remove" else (*here, change, text)
-                reason = _why_refused(text, removes=change == "remove")
+        for change in CHANGES:
+            removes = change == "remove"
+            for position, text in enumerate(getattr(rule, change)):
+                reason = _why_refused(text, removes=removes)
                 if reason is not None:
-                    context.report.add(place_of_path, reason)
+                    context.report.add((*here, change, position if removes else text), reason)
 
 
 def _why_refused(text: str, *, removes: bool) -> str | None:
@@ -208,12 +220,12 @@ def _why_refused(text: str, *, removes: bool) -> str | None:
     try:
         first, *rest = parse_path(text)
     except ValueError as error:
-        return f"{quote(text)}: {error}"
+        return str(error)
     if not removes and EACH in rest:
-        return f"{quote(text)}: {_ELEMENTS}"
+        return "expected a path without []: only remove changes elements of arrays"
     if first in PROTECTED:
         if not [step for step in rest if step is not EACH]:
-            return f"{quote(text)}: rules do not change {first}"
+            return f"rules do not change {first}"
         if not removes:
-            return f"{quote(text)}: rules only remove members inside {first}"
+            return f"rules do not change anything in {first}; they can only remove it"
     return None

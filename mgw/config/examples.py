@@ -31,6 +31,12 @@ _STATUSES: Final = "[429, 503]"
 _PRICE: Final = "{model: gpt-5, input: 1.25, output: 10}"
 _TIER: Final = "{above: 200000, input: 2.5, output: 15}"
 _SERVICE_TIER: Final = "{input: 0.625, output: 5}"
+_BODY: Final = "{match: {dialect: messages}, remove: [context_management], cap: {max_tokens: 64000}}"
+_TARGETS: Final = "[main/gpt-5.4, main/gpt-5.4-mini]"
+_TOKENS: Final = '{anthropic-beta: ["context-management-*"]}'
+_ADDED_TOKENS: Final = "{anthropic-beta: [context-1m-2025-08-07]}"
+_DEFAULTS: Final = "{temperature: 0.2}"
+_SET: Final = "{metadata.team: blue}"
 _MODEL: Final = "{match: qwen3*, family: openai}"
 
 _WHEN: Final = '{email: "*@example.com"}'
@@ -40,10 +46,31 @@ _ISSUER: Final = (
     f"rules: [{_RULE}]}}"
 )
 
+
+def _of_body_rules(place: Path) -> dict[Path, str]:
+    return {
+        (*place, "match"): "{dialect: messages}",
+        (*place, "default"): _DEFAULTS,
+        (*place, "set"): _SET,
+        (*place, "cap"): "{max_tokens: 64000}",
+    }
+
+
+def _lists_of_body_rules(place: Path) -> dict[Path, str]:
+    return {
+        (*place, "match", "model"): _PATTERNS,
+        (*place, "match", "dialect"): "[chat, responses]",
+        (*place, "match", "client"): "[alice, bob]",
+        (*place, "remove"): "[user]",
+    }
+
+
 BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
     {
         ("aliases",): "{fast: main/gpt-5.4-mini}",
-        ("aliases", ANY): "{targets: [main/gpt-5.4-mini], display_name: Fast}",
+        ("aliases", ANY): f"{{targets: {_TARGETS}, display_name: Fast}}",
+        ("aliases", ANY, "body", ANY): _BODY,
+        **_of_body_rules(("aliases", ANY, "body", ANY)),
         ("caching",): "{auto_breakpoints: {enabled: true}}",
         ("caching", "auto_breakpoints"): "{enabled: true}",
         ("cors",): f"{{origins: {_ORIGINS}}}",
@@ -82,9 +109,13 @@ BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
         ("providers",): f"{{main: {_PROVIDER}}}",
         ("providers", ANY): _PROVIDER,
         ("providers", ANY, "aws"): "{region: us-east-1, profile: llm}",
+        ("providers", ANY, "body", ANY): _BODY,
+        **_of_body_rules(("providers", ANY, "body", ANY)),
         ("providers", ANY, "capabilities"): _CHAT_AND_IMAGES,
         ("providers", ANY, "headers"): f"{{set: {_HEADERS}}}",
         ("providers", ANY, "headers", "set"): _HEADERS,
+        ("providers", ANY, "headers", "remove_tokens"): _TOKENS,
+        ("providers", ANY, "headers", "add_tokens"): _ADDED_TOKENS,
         ("providers", ANY, "oauth"): (
             '{token_url: "https://login.example.com/token", client_id_env: CLIENT_ID, '
             "client_secret_env: CLIENT_SECRET}"
@@ -112,7 +143,9 @@ BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
 
 LISTS: Final[Mapping[Path, str]] = MappingProxyType(
     {
-        ("aliases", ANY, "targets"): "[main/gpt-5.4-mini]",
+        ("aliases", ANY, "body"): f"[{_BODY}]",
+        **_lists_of_body_rules(("aliases", ANY, "body", ANY)),
+        ("aliases", ANY, "targets"): _TARGETS,
         ("caching", "auto_breakpoints", "targets"): "[system, tools]",
         ("cors", "origins"): _ORIGINS,
         ("dashboard", "keys"): '["mgw-a-long-random-key"]',
@@ -137,7 +170,11 @@ LISTS: Final[Mapping[Path, str]] = MappingProxyType(
         ("prices", "rows", ANY, "service_tiers", ANY, "tiers"): f"[{_TIER}]",
         ("prices", "rows", ANY, "tiers"): f"[{_TIER}]",
         ("providers", ANY, "betas"): '["context-*"]',
+        ("providers", ANY, "body"): f"[{_BODY}]",
+        **_lists_of_body_rules(("providers", ANY, "body", ANY)),
         ("providers", ANY, "extra_fields"): "[top_k]",
+        ("providers", ANY, "headers", "add_tokens", ANY): "[context-1m-2025-08-07]",
+        ("providers", ANY, "headers", "remove_tokens", ANY): '["context-management-*"]',
         ("providers", ANY, "headers", "forward"): "[x-request-tag]",
         ("providers", ANY, "headers", "remove"): "[x-internal]",
         ("providers", ANY, "models"): "[gpt-5.4, gpt-5.4-mini]",

@@ -212,12 +212,7 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
     body: ListOf[BodyRuleSettings] = setting(
         "Rules that change the bodies of requests to the provider",
         "All rules that match apply in their order, after those of the alias and after any translation, to "
-        "JSON bodies of text and embedding routes. Within a rule, the order is ``remove``, ``default``, "
-        "``set``, ``cap``; if only tokens are counted, just ``remove`` applies. A path is names with dots, "
-        "such as ``metadata.user_id``, where ``\\\\.`` is a dot within a name; ``default`` and ``set`` add "
-        "objects that are missing on the way. ``model``, ``stream``, ``messages``, ``input``, ``contents``, "
-        "``prompt`` and ``requests`` cannot be changed, but ``remove`` may lead into them: "
-        "``messages[].content[].cache_control``. All other bytes of a body remain as they are.",
+        "JSON bodies of text and embedding routes.",
         default=(),
     )
     ca_file: Omittable[Text] = setting(

@@ -19,6 +19,7 @@ from pydantic_core import core_schema
 from mgw.config.authentication import GOOGLE_MODES, NEEDED_BY_GRANT, refuses_google
 from mgw.config.auths import AUTHS, CREDENTIALS, AuthMode, forms, keys_of
 from mgw.config.aws_settings import KEYS, PAIR, SECRET_KEYS
+from mgw.config.body_rules import CHANGED_PATH, CHANGES
 from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
 from mgw.config.field_types import FAMILY_SPELLINGS
 from mgw.config.groups import HOLDER_NAME
@@ -67,7 +68,11 @@ def schema_text() -> str:
     } | providers["anyOf"][0]
     _names(settings["aliases"], NAME)
     _names(schema["$defs"]["EdgeAuthSettings"]["properties"]["groups"], HOLDER_NAME)
-    _names(schema["$defs"]["HeadersSettings"]["properties"]["set"], HEADER_NAME)
+    headers, rule = (schema["$defs"][name]["properties"] for name in ("HeadersSettings", "BodyRuleSettings"))
+    for key in ("set", "remove_tokens", "add_tokens"):
+        _names(headers[key], HEADER_NAME)
+    for key in ("default", "set", "cap"):
+        _names(rule[key], CHANGED_PATH)
     oauth = schema["$defs"]["OAuthSettings"]["properties"]
     _names(oauth["extra"], {"not": {"enum": sorted(RESERVED_FIELDS)}})
     _names(oauth["headers"], HEADER_NAME)
@@ -325,6 +330,13 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             *(_off_on_vertex(kind) for kind in kinds_where(lambda row: row.impossible_on_vertex)),
         ],
         "AwsSettings": _aws_rules(),
+        "BodyRuleSettings": [
+            {
+                "anyOf": [
+                    {"properties": {key: {least: 1}}, "required": [key]} for key, least in CHANGES.items()
+                ]
+            }
+        ],
         "JsonlSettings": [
             {"if": {"required": ["keep"]}, "then": _needs_any(["rotate_bytes"])},
             {"if": _where("output", STANDARD_STREAMS), "then": _has_none(["rotate_bytes"])},

@@ -14,6 +14,7 @@ Step = str | None
 MemberPath = tuple[Step, ...]
 EACH: Final = None
 _NAMES: Final = re.compile(r"(?:\\\.|[^.])*")
+_EMPTY: Final = r"expected names with dots between them, found an empty name (\. is a dot in a name)"
 _ELEMENTS: Final = "[]"
 
 
@@ -31,7 +32,7 @@ def parse_path(text: str) -> MemberPath:
         while name.endswith(_ELEMENTS):
             name, depth = name.removesuffix(_ELEMENTS), depth + 1
         if not name:
-            raise ValueError(r"expected names with a dot between each two, found an empty name (\. is a dot)")
+            raise ValueError(_EMPTY)
         steps += [name.replace(r"\.", "."), *[EACH] * depth]
         position = match.end() + 1
         if position > len(text):

@@ -27,6 +27,8 @@ ENVIRON: Final = dict.fromkeys(
 ) | {"REDIS_URL": "redis://redis.example"}
 NAMES: Final[dict[Path, str]] = {
     ("providers", ANY): "main",
+    ("providers", ANY, "headers", "add_tokens", ANY): "anthropic-beta",
+    ("providers", ANY, "headers", "remove_tokens", ANY): "anthropic-beta",
     ("aliases", ANY): "fast",
     ("profiles", ANY): "example",
     ("edge_auth", "groups", ANY): "research",
@@ -88,6 +90,15 @@ def is_block(annotation: Any) -> bool:
     return holds(annotation, dict) or (inner is not None and not inner[0])
 
 
+def add_to_rules(tree: dict[str, Any], path: Path) -> None:
+    """Add what an alias with body rules needs, and a rule with something else in it."""
+    if path[0] == "aliases" and len(path) > 2:
+        tree["aliases"]["fast"]["targets"] = ["main/gpt-5"]
+    if path[2:3] == ("body",) and len(path) > 4:
+        (rule,) = tree[str(path[0])][NAMES[path[:2]]]["body"]
+        rule["remove"] = ["user"]
+
+
 def file_with(path: Path, value: Any) -> dict[str, Any]:
     """A configuration with a value at this place, and what has to be around it."""
     tree: dict[str, Any] = {
@@ -109,6 +120,7 @@ def file_with(path: Path, value: Any) -> dict[str, Any]:
     if len(path) > 3 and path[:3] in AROUND:
         around = tree[str(path[0])][str(path[1])][0]
         around.update({key: value for key, value in AROUND[path[:3]].items() if key not in around})
+    add_to_rules(tree, path)
     if isinstance(node, list):
         node.append(value)
         return tree

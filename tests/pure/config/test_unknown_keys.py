@@ -130,8 +130,8 @@ def test_a_provider_that_is_turned_off_is_a_comment() -> None:
 def test_a_header_in_the_place_of_what_is_done_with_headers_goes_below_set() -> None:
     assert said_of("providers: {main: {kind: openai, headers: {X-Team: blue}}}") == [
         (
-            "providers.main.headers.…: unknown key; allowed keys: set, remove, forward "
-            "(a header to send goes below set, as in {set: {X-Team: blue}})"
+            "providers.main.headers.…: unknown key; allowed keys: set, remove, forward, "
+            "remove_tokens, add_tokens (a header to send goes below set, as in {set: {X-Team: blue}})"
         )
     ]
 

@@ -42,4 +42,5 @@ export const EVENT_NAMES = {
   limit_warnings: "Limit warnings",
   service_tier: "Service tier",
   price_tier: "Price tier",
+  body_rules: "Body rules",
 };
