@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from fnmatch import translate
 from typing import Final
 
-from mgw.config.body_rules import BodyRuleSettings, RuleDialect
+from mgw.config.body_rules import BodyRuleSettings
 from mgw.config.problems import Path, dotted_path
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
 from mgw.nouns.kinds import has_betas
-from mgw.nouns.vocabulary import Family, Kind
+from mgw.nouns.vocabulary import Family, Kind, RuleDialect
 
 _HEADERS: Final = ("anthropic-beta", "beta-beta")
 _BETA: Final = "context-management-2025-06-27"

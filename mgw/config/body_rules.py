@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 from math import isfinite
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -28,6 +27,7 @@ from mgw.config.settings_base import (
     wrong_value,
 )
 from mgw.nouns.member_paths import EACH, parse_path
+from mgw.nouns.vocabulary import RuleDialect
 
 PROTECTED: Final = frozenset({"model", "stream", "messages", "input", "contents", "prompt", "requests"})
 """What the gateway itself reads or a conversation consists of."""
@@ -35,17 +35,6 @@ CHANGES: Final = MappingProxyType(
     {"default": "minProperties", "set": "minProperties", "remove": "minItems", "cap": "minProperties"}
 )
 """What a rule does, and the word of JSON schema for how much of it there is at least."""
-
-
-class RuleDialect(StrEnum):
-    """What a request is as it goes to the provider."""
-
-    CHAT = "chat"
-    COMPLETIONS = "completions"
-    RESPONSES = "responses"
-    EMBEDDINGS = "embeddings"
-    MESSAGES = "messages"
-    GENERATE = "generate"
 
 
 def _one_or_more(check: Callable[[object], Any], words: str) -> PlainValidator:

@@ -20,7 +20,7 @@ from mgw.config.authentication import GOOGLE_MODES, NEEDED_BY_GRANT, refuses_goo
 from mgw.config.auths import AUTHS, CREDENTIALS, AuthMode, forms, keys_of
 from mgw.config.aws_settings import KEYS, PAIR, SECRET_KEYS
 from mgw.config.body_rules import CHANGED_PATH, CHANGES
-from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
+from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema, any_case, text_like
 from mgw.config.field_types import FAMILY_SPELLINGS
 from mgw.config.groups import HOLDER_NAME
 from mgw.config.hooks import OTLP_HEADER_NAME, STANDARD_STREAMS, WEBHOOK_HEADER_NAME
@@ -40,11 +40,13 @@ from mgw.config.oauth import (
 from mgw.config.provider import VERTEX, has_no_address
 from mgw.config.settings import Config
 from mgw.nouns.kinds import KINDS, KindRow, has_betas, kinds_where, of_chat
+from mgw.nouns.varying_headers import VARYING
 from mgw.nouns.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
 
 _CREDENTIALS: Final = keys_of(CREDENTIALS)
 _IMPLIED: Final = tuple(name for name, mode in CREDENTIALS.items() if AUTHS[mode].is_implied)
 _NEWER: Final = tuple(name for name in CREDENTIALS if name not in _IMPLIED)
+_VARYING: Final = [name.decode() for name in VARYING]
 
 
 class _Generator(GenerateJsonSchema):
@@ -69,8 +71,9 @@ def schema_text() -> str:
     _names(settings["aliases"], NAME)
     _names(schema["$defs"]["EdgeAuthSettings"]["properties"]["groups"], HOLDER_NAME)
     headers, rule = (schema["$defs"][name]["properties"] for name in ("HeadersSettings", "BodyRuleSettings"))
-    for key in ("set", "remove_tokens", "add_tokens"):
-        _names(headers[key], HEADER_NAME)
+    _names(headers["set"], HEADER_NAME)
+    for key in ("remove_tokens", "add_tokens"):
+        _names(headers[key], {"allOf": [HEADER_NAME, {"not": text_like(f"(?:{any_case(_VARYING)})")}]})
     for key in ("default", "set", "cap"):
         _names(rule[key], CHANGED_PATH)
     oauth = schema["$defs"]["OAuthSettings"]["properties"]

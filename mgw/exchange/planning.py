@@ -67,9 +67,8 @@ def plan_known(
 ) -> Plan | FullResponse | None:
     """Plan a request like one that came before, or return ``None``; nothing waits.
 
-    Only the body and the lines of a new head are looked at; all else is what :func:`plan_for` found.
-
-    :raises GatewayError: as :func:`plan_for` does.
+    Only the body and the lines of a new head are looked at; all else, and what it raises, is as in
+    :func:`plan_for`.
     """
     route, memo = exchange.route, exchange.generation.memo
     findings = memo.findings.get(request.head_number)
@@ -100,13 +99,9 @@ def plan_known(
     if found is not None and known.model_literal is not None:
         rename = replace_spans if len(body) <= COPIED_BYTES else renamed_body
         body = rename(body, found.spans, known.model_literal)
-    if exchange.generation.body_rules is not None:
-        changed = change_small_body(exchange, known.target, body)
-        if changed is None:
-            return None
-        body = changed
-    seconds, reads_errors = known.keepalive_seconds, exchange.generation.error_messages
-    return Passthrough(route, known.target, request, body, seconds, None, head, reads_errors=reads_errors)
+    plan = Passthrough(route, known.target, request, body, known.keepalive_seconds, None, head)
+    plan.reads_errors = exchange.generation.error_messages
+    return plan if exchange.generation.body_rules is None else change_small_body(exchange, plan)
 
 
 def _relay_known(

@@ -28,21 +28,24 @@ def rules_for(
     return rules.find(exchange.route, target, None if client is None else client.name, translated)
 
 
-def change_small_body(
-    exchange: Exchange, target: Target, body: bytes | SplicedBody
-) -> bytes | SplicedBody | None:
-    """Return a body in memory as the rules have it; ``None``: it is large, so that a thread has to do it.
+def change_small_body(exchange: Exchange, plan: Passthrough) -> Passthrough | None:
+    """Have a request sent with its body as the rules have it; ``None``: that takes a thread.
+
+    The body is in memory and has no coding.
 
     :raises GatewayError: as :meth:`mgw.routing.body_rules.MatchingRules.apply` does.
     """
-    matching = rules_for(exchange, target)
+    matching, body = rules_for(exchange, plan.target), plan.body
     if matching is None:
-        return body
+        return plan
     if body_size(body) > SMALL_BYTES:
         return None
+    assert isinstance(body, (bytes, SplicedBody)), "it is in memory"
     text = body if isinstance(body, bytes) else body.joined()
-    text, exchange.body_rules = matching.apply(text)
-    return text
+    changed, exchange.body_rules = matching.apply(text)
+    if changed is not text:
+        plan.body = changed
+    return plan
 
 
 async def change_body(exchange: Exchange, plan: Passthrough) -> None:

@@ -45,6 +45,11 @@ class DialectName(StrEnum):
         """Which of OpenAI's two APIs for text it is, if it is one of them."""
         return _TEXT_API_OF.get(self)
 
+    @property
+    def in_rules(self) -> RuleDialect | None:
+        """What rules for request bodies call conversations in it."""
+        return _IN_RULES.get(self)
+
 
 class Kind(StrEnum):
     """What a provider is (contract 1.3)."""
@@ -142,6 +147,25 @@ class TextApi(StrEnum):
     RESPONSES = "responses"
 
 
+class RuleDialect(StrEnum):
+    """What a request is as it goes to the provider, in the words of rules for request bodies."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+    RESPONSES = "responses"
+    EMBEDDINGS = "embeddings"
+    MESSAGES = "messages"
+    GENERATE = "generate"
+
+
+_IN_RULES: Final = MappingProxyType(
+    {
+        DialectName.OPENAI_CHAT: RuleDialect.CHAT,
+        DialectName.OPENAI_RESPONSES: RuleDialect.RESPONSES,
+        DialectName.ANTHROPIC: RuleDialect.MESSAGES,
+        DialectName.GEMINI: RuleDialect.GENERATE,
+    }
+)
 _TEXT_API_OF: Final = MappingProxyType(
     {DialectName.OPENAI_CHAT: TextApi.CHAT, DialectName.OPENAI_RESPONSES: TextApi.RESPONSES}
 )

@@ -15,10 +15,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.config.body_rules import BodyRuleSettings, RuleDialect
+from mgw.config.body_rules import BodyRuleSettings
 from mgw.config.settings import Config
 from mgw.nouns.member_paths import MemberPath, parse_path
-from mgw.nouns.vocabulary import DialectName, Modality
+from mgw.nouns.vocabulary import DialectName, Modality, RuleDialect
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route, Treatment
 from mgw.wire.edited_json import EditedObject
@@ -29,14 +29,6 @@ MAX_KNOWN: Final = 4096
 MAX_KNOWN_CHARS: Final = 256
 """For longer names of models it is not."""
 _MODELS: Final = "models/"
-_DIALECTS: Final = MappingProxyType(
-    {
-        DialectName.OPENAI_CHAT: RuleDialect.CHAT,
-        DialectName.OPENAI_RESPONSES: RuleDialect.RESPONSES,
-        DialectName.ANTHROPIC: RuleDialect.MESSAGES,
-        DialectName.GEMINI: RuleDialect.GENERATE,
-    }
-)
 _OTHERS: Final = MappingProxyType(
     {
         "completions": RuleDialect.COMPLETIONS,
@@ -176,7 +168,7 @@ def asked_dialect(route: Route, translated: DialectName | None) -> RuleDialect |
         return RuleDialect.EMBEDDINGS
     if translated is None and route.name in _OTHERS:
         return _OTHERS[route.name]
-    return _DIALECTS.get(translated or route.dialect)
+    return (translated or route.dialect).in_rules
 
 
 def _has_rules(route: Route) -> bool:

@@ -152,7 +152,6 @@ class _BlockEncoder:
         lines, line_type, shared = list[Struct](), self._line_type, self._shared
         for settled, time, latency_ms, ttft_ms in _with_times(rows):
             labels, usage, cost, charged = settled.labels, settled.usage, settled.cost, settled.charged
-            groups, tags = labels.client_json or _render_client(labels)
             line = line_type(
                 settled.request_id,
                 time,
@@ -175,8 +174,7 @@ class _BlockEncoder:
                 settled.error,
                 settled.error_message,
                 settled.upstream_request_id,
-                groups,
-                tags,
+                *(labels.client_json or _render_client(labels)),
                 settled.tokens_in_estimated,
                 settled.tokens_out_estimated,
                 None if charged is None else Raw(usd_text(charged)),
