@@ -8,13 +8,14 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from mgw.config.checks import NAME, TEXT, checked_header_value, checked_name, checked_text, text_like
 from mgw.config.environment import LoadContext
 from mgw.config.problems import Path
 from mgw.config.quoting import quote, unknown_value
 from mgw.config.settings_base import (
+    Documentation,
     EmptyIfNull,
     Omittable,
     Settings,
@@ -151,12 +152,20 @@ class BodyRuleSettings(Settings):
         default=defaults_of(BodyMatchSettings),
         shown="all",
     )
-    default: EmptyIfNull[dict[str, JsonValue]] = setting(
-        "Members to add if they are absent, by their paths",
-        "A member that is ``null`` is not absent.",
+    default: EmptyIfNull[dict[str, JsonValue]] = Field(
         default={},
+        repr=False,
+        json_schema_extra=Documentation(
+            "Members to add if they are absent, by their paths",
+            "A member that is ``null`` is not absent.",
+            default="empty",
+        ),
     )
-    set: EmptyIfNull[dict[str, JsonValue]] = setting("Members to replace or add, by their paths", default={})
+    set: EmptyIfNull[dict[str, JsonValue]] = Field(
+        default={},
+        repr=False,
+        json_schema_extra=Documentation("Members to replace or add, by their paths", default="empty"),
+    )
     remove: UniqueList[PathText] = setting(
         "Paths of members to remove", "``name[]`` means every element of an array.", default=()
     )

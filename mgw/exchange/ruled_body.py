@@ -38,12 +38,15 @@ def change_small_body(exchange: Exchange, plan: Passthrough) -> Passthrough | No
     matching, body = rules_for(exchange, plan.target), plan.body
     if matching is None:
         return plan
-    if body_size(body) > SMALL_BYTES:
+    if not isinstance(body, bytes):
+        assert isinstance(body, SplicedBody), "it is in memory"
+        if body.size > SMALL_BYTES:
+            return None
+        body = body.joined()
+    if len(body) > SMALL_BYTES:
         return None
-    assert isinstance(body, (bytes, SplicedBody)), "it is in memory"
-    text = body if isinstance(body, bytes) else body.joined()
-    changed, exchange.body_rules = matching.apply(text)
-    if changed is not text:
+    changed, exchange.body_rules = matching.apply(body)
+    if changed is not body:
         plan.body = changed
     return plan
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import translate
 from types import MappingProxyType
 from typing import Final
@@ -39,8 +39,8 @@ _OTHERS: Final = MappingProxyType(
 )
 """Routes for texts whose requests are in none of the dialects that conversations have."""
 Fits = Callable[[str], object]
-Setting = tuple[MemberPath, bytes]
-"""A member, and a value as JSON."""
+Change = tuple[Callable[[EditedObject, MemberPath, bytes], bool], MemberPath, bytes]
+"""What becomes of a member, and a value as JSON."""
 
 
 class BodyRule(Struct, frozen=True, eq=False):
@@ -51,10 +51,9 @@ class BodyRule(Struct, frozen=True, eq=False):
     dialects: frozenset[RuleDialect]
     """Those that it applies to; none: all."""
     clients: Fits | None
-    remove: tuple[MemberPath, ...]
-    default: tuple[Setting, ...]
-    set: tuple[Setting, ...]
-    cap: tuple[Setting, ...]
+    removals: tuple[MemberPath, ...]
+    changes: tuple[Change, ...]
+    """What follows, in order."""
 
     def __repr__(self) -> str:  # values may be anything
         return "BodyRule()"
@@ -66,17 +65,6 @@ class BodyRule(Struct, frozen=True, eq=False):
             and (self.models is None or (model is not None and bool(self.models(model.lower()))))
             and (self.clients is None or (client is not None and bool(self.clients(client.lower()))))
         )
-
-    def change(self, body: EditedObject) -> bool:
-        """Change a body; say whether that changes anything."""
-        changes = [body.remove(path) for path in self.remove] if self.remove else []
-        if self.default:
-            changes += [body.default(path, value) for path, value in self.default]
-        if self.set:
-            changes += [body.put(path, value) for path, value in self.set]
-        if self.cap:
-            changes += [body.cap(path, value) for path, value in self.cap]
-        return True in changes
 
 
 class MatchingRules(Struct, frozen=True, eq=False):
@@ -92,7 +80,12 @@ class MatchingRules(Struct, frozen=True, eq=False):
         found = EditedObject(body)
         changed = 0
         for rule in self.rules:
-            changed += rule.change(found)
+            changes = False
+            for path in rule.removals:
+                changes = found.remove(path) or changes
+            for change, path, value in rule.changes:
+                changes = change(found, path, value) or changes
+            changed += changes
         return (apply_edits(body, found.edits()), changed) if changed else (body, 0)
 
 
@@ -150,13 +143,13 @@ class BodyRules:
         model = None if target.upstream_model is None else target.upstream_model.removeprefix(_MODELS)
         found = tuple(rule for rule in rules if rule.applies(model, dialect, client))
         if route.treatment is Treatment.COUNT:
-            found = tuple(only_removing(rule) for rule in found if rule.remove)
+            found = tuple(only_removing(rule) for rule in found if rule.removals)
         return MatchingRules(found) if found else None
 
 
 def only_removing(rule: BodyRule) -> BodyRule:
     """Return what a rule does when tokens are counted, where fields for an answer would be refused."""
-    return BodyRule(rule.models, rule.dialects, rule.clients, rule.remove, (), (), ())
+    return BodyRule(rule.models, rule.dialects, rule.clients, rule.removals, ())
 
 
 def asked_dialect(route: Route, translated: DialectName | None) -> RuleDialect | None:
@@ -186,12 +179,19 @@ def _compile_rule(rule: BodyRuleSettings) -> BodyRule:
         frozenset(rule.match.dialect or ()),
         _matcher(rule.match.client),
         tuple(map(parse_path, rule.remove)),
-        *(_settings(values) for values in (rule.default, rule.set, rule.cap)),
+        (
+            *_changes(EditedObject.default, rule.default),
+            *_changes(EditedObject.put, rule.set),
+            *_changes(EditedObject.cap, rule.cap),
+        ),
     )
 
 
-def _settings(values: dict[str, object] | dict[str, int | float]) -> tuple[Setting, ...]:
-    return tuple((parse_path(path), _compact(value)) for path, value in values.items())
+def _changes(
+    change: Callable[[EditedObject, MemberPath, bytes], bool], values: Mapping[str, object]
+) -> Iterator[Change]:
+    for path, value in values.items():
+        yield change, parse_path(path), _compact(value)
 
 
 def _compact(value: object) -> bytes:

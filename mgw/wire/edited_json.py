@@ -17,6 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
+from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 from msgspec.json import encode
@@ -32,6 +34,8 @@ _BRACKET: Final = b"["
 _EMPTY: Final = b"{}"
 _SPELLED_PLAINLY: Final = re.compile(r"[A-Za-z0-9_.:-]+")
 """Names that have no other spelling in JSON but with ``\\u``."""
+
+_start_of: Final = attrgetter("start")
 
 
 class _Part:
@@ -62,41 +66,38 @@ class _Part:
             return raw
         return apply_edits(raw, [((first - start, end - start), new) for (first, end), new in inside.edits()])
 
-    def put(self, literal: bytes, document: JsonDocument) -> bool:
-        """Replace the value; say whether that changes it."""
-        if self.text(document) == literal:
-            return False
-        self.new, self.inside = literal, None
-        return True
-
 
 class _Container:
     """An object or array with changes."""
 
-    __slots__ = ("_added", "_document", "_members", "_node", "_parts")
+    __slots__ = ("_added", "_document", "_elements", "_members", "_node", "_touched")
 
     def __init__(self, document: JsonDocument, node: JsonNode) -> None:
         self._document = document
         self._node = node
-        self._members: dict[str, list[_Part]] | None = None
+        self._members: dict[str, list[JsonNode]] | None = None
+        self._touched: dict[str, list[_Part]] = {}
+        """The members with names that were asked for."""
+        self._elements: dict[int, _Part] = {}
+        """The elements that were asked for, by where they begin."""
         self._added: dict[str, _Part] = {}
-        self._parts: dict[int, _Part] = {}
-        """The members, or the elements that were opened, by where they begin."""
 
     def named(self, name: str) -> list[_Part]:
         """Return the members with a name that are there now."""
-        if self._members is None:
-            self._members = {}
-            for key, nodes in self._document.members(self._node).items():
-                self._members[key] = parts = [_Part(node) for node in nodes]
-                for part, node in zip(parts, nodes, strict=True):
-                    self._parts[node.start] = part
-        found = [part for part in self._members.get(name, ()) if not part.is_removed]
-        return [self._added[name]] if not found and name in self._added else found
+        parts = self._touched.get(name)
+        if parts is None:
+            if self._members is None:
+                self._members = self._document.members(self._node)
+            self._touched[name] = parts = []
+            for node in self._members.get(name, ()):
+                parts.append(_Part(node))
+        if name in self._added:
+            return [self._added[name]]
+        return [] if parts and parts[0].is_removed else parts
 
     def elements(self, holding: bytes) -> list[_Part]:
         """Return the elements in whose spelling some bytes occur, as far as they are there now."""
-        parts = self._parts
+        parts = self._elements
         found = [
             parts.setdefault(node.start, _Part(node)) for node in self._document.elements(self._node, holding)
         ]
@@ -133,49 +134,63 @@ class _Container:
 
     def put(self, name: str, literal: bytes) -> bool:
         """Replace each member with a name, or add one; say whether that changes anything."""
-        found, document = self.named(name), self._document
+        found = self.named(name)
         if not found:
             self.add(name, literal)
-        return not found or True in [part.put(literal, document) for part in found]
+            return True
+        changes = False
+        for part in found:
+            if part.text(self._document) != literal:
+                part.new, part.inside = literal, None
+                changes = True
+        return changes
 
     def cap(self, name: str, literal: bytes) -> bool:
         """Replace each larger number with a name; say whether there is one."""
-        document = self._document
-        larger = [part for part in self.named(name) if _is_larger(part.text(document), literal)]
-        return True in [part.put(literal, document) for part in larger]
+        changes = False
+        for part in self.named(name):
+            if _is_larger(part.text(self._document), literal):
+                part.new, part.inside = literal, None
+                changes = True
+        return changes
 
     def edits(self) -> list[Edit]:
         """Return the splices that make the changes."""
         found: list[Edit] = []
         removed: list[JsonNode] = []
-        last: JsonNode | None = None
-        for start in sorted(self._parts):
-            part = self._parts[start]
+        for part in (*chain.from_iterable(self._touched.values()), *self._elements.values()):
             node = part.node
             assert node is not None, "it came with the body"
             if part.is_removed:
                 removed.append(node)
-                continue
-            last = node
-            if part.new is not None:
+            elif part.new is not None:
                 found.append(((node.value, node.end), part.text(self._document)))
             elif part.inside is not None:
                 found += part.inside.edits()
         if removed:
+            removed.sort(key=_start_of)
             found += [(span, b"") for span in removal_spans(removed)]
         if self._added:
-            found.append(self._addition(last))
+            found.append(self._addition(removed))
         return found
 
-    def _addition(self, last: JsonNode | None) -> Edit:
+    def _addition(self, removed: Sequence[JsonNode]) -> Edit:
         """Return the splice that adds the new members behind the last one that stays."""
-        written = b",".join(
-            [b"%b:%b" % (encode(name), part.text(self._document)) for name, part in self._added.items()]
-        )
-        if last is None:
+        written: list[bytes] = []
+        for name, part in self._added.items():
+            text = part.new
+            if text is None or part.inside is not None:
+                text = part.text(self._document)
+            written.append(b"%b:%b" % (encode(name), text))
+        assert self._members is not None, "members are added once it is known which are there"
+        gone, place = set(map(_start_of, removed)), -1
+        for node in chain.from_iterable(self._members.values()):
+            if node.end > place and node.start not in gone:
+                place = node.end
+        if place < 0:
             place = self._node.value + 1
-            return (place, place), written
-        return (last.end, last.end), b"," + written
+            return (place, place), b",".join(written)
+        return (place, place), b"," + b",".join(written)
 
 
 class EditedObject:
@@ -197,34 +212,42 @@ class EditedObject:
         """Remove the members, or the elements, that a path leads to."""
         *way, last = path
         found = False
-        for container in self._containers(way, last):
+        for container in self._containers(way, last) if way else (self._root,):
             if last is EACH:
                 for part in container.elements(b""):
                     part.is_removed = found = True
             else:
-                found |= container.remove(last)
+                found = container.remove(last) or found
         return found
 
     def default(self, path: MemberPath, literal: bytes) -> bool:
         """Add a member where there is none."""
         *way, name = path
         assert name is not EACH, "only what is removed has many places"
-        lacking = [one for one in self._containers(way, name, make=True) if not one.named(name)]
-        for container in lacking:
-            container.add(name, literal)
-        return bool(lacking)
+        found = False
+        for container in self._containers(way, name, make=True) if way else (self._root,):
+            if not container.named(name):
+                container.add(name, literal)
+                found = True
+        return found
 
     def put(self, path: MemberPath, literal: bytes) -> bool:
         """Set a member."""
         *way, name = path
         assert name is not EACH, "as above"
-        return True in [one.put(name, literal) for one in self._containers(way, name, make=True)]
+        found = False
+        for container in self._containers(way, name, make=True) if way else (self._root,):
+            found = container.put(name, literal) or found
+        return found
 
     def cap(self, path: MemberPath, literal: bytes) -> bool:
         """Lower a number that is larger."""
         *way, name = path
         assert name is not EACH, "as above"
-        return True in [one.cap(name, literal) for one in self._containers(way, name)]
+        found = False
+        for container in self._containers(way, name) if way else (self._root,):
+            found = container.cap(name, literal) or found
+        return found
 
     def edits(self) -> list[Edit]:
         """Return the splices that make all changes; they do not overlap."""
@@ -237,8 +260,6 @@ class EditedObject:
         :param make: whether objects that are missing are made.
         """
         found = [self._root]
-        if not way:
-            return found
         for step, following in zip(way, (*way[1:], last), strict=True):
             opening = _BRACKET if following is EACH else _BRACE
             opened: list[_Container] = []

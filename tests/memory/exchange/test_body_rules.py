@@ -299,6 +299,32 @@ def test_each_target_gets_the_body_that_the_client_sent() -> None:
     assert pipeline.event().body_rules == 1
 
 
+def test_the_event_is_that_of_the_last_target() -> None:
+    text = CONFIG.replace(
+        "body: [{set: {top_p: 0.25}}]", "body: [{match: {dialect: messages}, set: {top_p: 0.25}}]"
+    )
+    pipeline = Pipeline(text.replace("retries: {attempts: 1}", "").replace("claude/c, ", ""))
+    pipeline.ask(body=b'{"model":"several","user":"u"}')
+    pipeline.connection.send(answered(b"{}", b"503 Busy"))
+    pipeline.connection.send(answered())
+    assert pipeline.event().body_rules is None
+
+
+def test_a_target_that_cannot_be_asked_changes_nothing_in_the_event() -> None:
+    text = CONFIG.replace("plain/gpt-b]", "gem/g]").replace("claude/c, ", "")
+    pipeline = Pipeline(text.replace("retries: {attempts: 1}", ""))
+    pipeline.ask("/v1/completions", b'{"model":"several","prompt":"Hi","user":1}')
+    pipeline.connection.send(answered(b"{}", b"503 Busy"))
+    assert pipeline.event().body_rules == 2
+
+
+def test_a_changed_body_counts_in_memory() -> None:
+    reserved: list[int] = []
+    pipeline = Pipeline(CONFIG, reserve=reserved.append)
+    pipeline.ask(body=b'{"model":"m","user":1}')
+    assert reserved == [len(b'{"model":"m"}')]
+
+
 BEDROCK: Final = b'{"model":"aws/c","max_tokens":9,"context_management":{},%b}' % MESSAGES
 
 
@@ -336,6 +362,8 @@ def test_a_request_without_a_refused_beta_is_changed_again() -> None:
     assert "anthropic_beta" not in again
     assert "context_management" not in again
     assert again["top_k"] == 3
+    pipeline.connection.send(answered())
+    assert pipeline.event().body_rules == 1
 
 
 def test_the_body_that_is_signed_is_the_changed_one() -> None:

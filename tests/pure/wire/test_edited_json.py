@@ -150,6 +150,13 @@ def test_objects_on_the_way_are_made_but_nothing_else_gives_way() -> None:
         assert changed(body, ("put", "b.c", b"2"), ("default", "b.c", b"2")) == body
 
 
+def test_a_value_that_is_replaced_forgets_what_was_changed_in_it() -> None:
+    body = b'{"a":{"b":1}}'
+    assert changed(body, ("put", "a.b", b"2"), ("put", "a", b'{"c":3}')) == b'{"a":{"c":3}}'
+    assert changed(body, ("put", "a", b"{}"), ("put", "a.b", b"2"), ("put", "a", b"5")) == b'{"a":5}'
+    assert changed(body, ("put", "a", b"{}"), ("put", "a.b", b"2"), ("cap", "a.b", b"1")) == body
+
+
 def test_a_cap_and_a_removal_make_no_objects() -> None:
     assert changed(b"{}", ("cap", "a.b", b"2"), ("remove", "a.b")) == b"{}"
 
