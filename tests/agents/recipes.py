@@ -49,6 +49,7 @@ AGENTS: Final[dict[Place, str]] = {
 ELSEWHERE: Final[dict[Place, str]] = {
     ("curl", 1): "tests/documents/test_command_blocks.py",
     ("Claude Code", 3): "tests/documents/test_page_configurations.py",
+    ("Claude Code", 4): "tests/documents/test_page_configurations.py",
     ("Open WebUI", 1): "a container of another project",
     ("aider", 1): "every library that it pins is older than those of the other frameworks",
 }
