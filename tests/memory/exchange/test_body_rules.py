@@ -366,6 +366,14 @@ def test_a_request_without_a_refused_beta_is_changed_again() -> None:
     assert pipeline.event().body_rules == 1
 
 
+def test_the_event_counts_the_rules_of_what_was_sent_last() -> None:
+    rules = "{remove: [context_management]}, {set: {anthropic_beta: [one-1]}}"
+    text = CONFIG.replace("{remove: [context_management, anthropic_beta], set: {top_k: 3}}", rules)
+    pipeline, _ = asked("/v1/messages", BEDROCK, [(b"anthropic-beta", b"one-1")], Pipeline(text))
+    pipeline.connection.send(answered(b'{"message":"invalid beta flag"}', b"400 Bad Request"))
+    assert rules_of(pipeline) == 2
+
+
 def test_the_body_that_is_signed_is_the_changed_one() -> None:
     pipeline = Pipeline(CONFIG, sources={"main": TimedKeys("timed-canary")})
     for body in (b'{"model":"m","user":1}', b'{"model":"m","user":2}'):

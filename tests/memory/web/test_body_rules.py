@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from mgw.exchange.offload import SMALL_BYTES
 from tests.support.channels import post
 from tests.support.exchanges import JSON
 from tests.support.pipelines import Pipeline, answered
-from tests.support.web_servers import WebServerHarness
+from tests.support.web_servers import WebServerHarness, at_once
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.usefixtures("heads")
 
@@ -41,6 +45,25 @@ def test_each_request_of_a_known_head_is_changed(model: bytes, size: int) -> Non
         assert sent == b'{"model":"gpt-x","n":2,"pad":"%b"}' % pad
         harness.connection.send(answered())
         assert harness.observer.events[-1].body_rules == 1
+
+
+def test_only_a_large_body_takes_a_thread() -> None:
+    harness = WebServerHarness(pipeline=Pipeline(CONFIG))
+    done: list[int] = []
+
+    def offload(work: Callable[[], T], /) -> Deferred[T]:
+        done.append(1)
+        return at_once(work)
+
+    harness.server.offload = offload
+    for model in (b"gpt-x", b"main/gpt-x"):
+        for size in (100, SMALL_BYTES - 100, SMALL_BYTES + 1):
+            for _ in range(3):
+                body = b'{"model":"%b","n":3,"pad":"%b"}' % (model, b"x" * size)
+                done.clear()
+                harness.send(post(body, "x-api-key: edge", JSON, path=PATH))
+                harness.connection.send(answered())
+                assert bool(done) is (size > SMALL_BYTES)
 
 
 def test_a_known_head_with_nothing_to_change_keeps_its_bytes() -> None:

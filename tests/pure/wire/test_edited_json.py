@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from typing import Any, Final
 
 import pytest
@@ -127,6 +128,18 @@ def test_changes_mean_what_they_mean_for_parsed_documents(
 )
 def test_a_removed_member_goes_with_its_comma(body: bytes, path: str, left: bytes) -> None:
     assert changed(body, ("remove", path)) == left
+
+
+@pytest.mark.parametrize("order", permutations("abc"))
+def test_members_may_go_in_any_order(order: tuple[str, ...]) -> None:
+    body = b'{ "a":1, "b":2, "c":3, "d":4 }'
+    left = [b'{ "b":2, "c":3, "d":4 }', b'{ "a":1, "c":3, "d":4 }', b'{ "a":1, "b":2, "d":4 }']
+    assert changed(body, ("remove", order[0])) == left["abc".index(order[0])]
+    assert changed(body, *[("remove", name) for name in order]) == b'{ "d":4 }'
+    assert changed(body, *[("remove", name) for name in (*order, "d")]) == b"{  }"
+    assert changed(body, ("remove", "d"), *[("remove", name) for name in order[1:]]) == (
+        b'{ "%b":%d }' % (order[0].encode(), "abc".index(order[0]) + 1)
+    )
 
 
 @pytest.mark.parametrize(
