@@ -29,6 +29,7 @@ NEW: Final[dict[str, Any]] = {  # Any: JSON
     "limit_warnings": ["group:research usd_per_month 0.8"],
     "service_tier": "flex",
     "price_tier": "flex",
+    "body_rules": 2,
 }
 SETTLED: Final = exchange(
     client="alice",
