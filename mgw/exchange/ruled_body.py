@@ -1,4 +1,4 @@
-"""Bodies that are changed on their way to a provider by the operator's rules (contract 5.20)."""
+"""Bodies that are changed on their way to a provider by the operator's rules (contract 5.21)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A request that was refused at its head."""
+"""A request that is refused at its head, and some reasons for that."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from mgw.nouns.errors import GatewayError
+from mgw.nouns.errors import GatewayError, Reason
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -32,3 +32,21 @@ class _RefusedRequest:
 
 
 REFUSED: Final = _RefusedRequest()
+
+
+def draining_refusal() -> GatewayError:
+    """Return the refusal of a request during a drain."""
+    message = "the gateway is shutting down; try another instance"
+    return GatewayError(Reason.DRAINING, message, retry_after=1.0)
+
+
+def no_websocket(path: str) -> GatewayError:
+    """Return the refusal of a WebSocket on a path that has none."""
+    message = f"{path} is not available over WebSocket: send an ordinary HTTP request"
+    return GatewayError(Reason.NO_WEBSOCKET, message)
+
+
+def only_websocket(path: str) -> GatewayError:
+    """Return the refusal of an ordinary request on a path of WebSockets."""
+    message = f"{path} is a WebSocket endpoint: send an upgrade request without a body"
+    return GatewayError(Reason.ONLY_WEBSOCKET, message)

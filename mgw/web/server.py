@@ -45,7 +45,7 @@ from mgw.web.interfaces import OpenRequest, RequestObserver, RequestReceiver
 from mgw.web.keyless import KeylessRules
 from mgw.web.late_rows import LateRows
 from mgw.web.pending_keys import PendingKeysError
-from mgw.web.refused_request import REFUSED
+from mgw.web.refused_request import REFUSED, draining_refusal, no_websocket, only_websocket
 from mgw.web.request_ids import RequestIds
 from mgw.web.server_request import LocalApp, ServerRequest, own_address
 from mgw.web.server_response import ServerResponse, send_refusal
@@ -199,7 +199,7 @@ class WebServer:
             if self._keyless is not None and not self._keyless.admit(matched, head, channel.peer):
                 key = None  # what is known of a head holds for every peer
             if isinstance(matched, GatewayError):  # only now: who has no key learns nothing of what is served
-                raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
+                raise no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
             if isinstance(error, PendingKeysError):
                 return self._hold_back(channel, head, key, dialect, error, waited=waited)
@@ -237,7 +237,7 @@ class WebServer:
         request = self._open(channel, known, content_length)
         try:
             if self.draining:
-                raise _draining()
+                raise draining_refusal()
             client = caller.client
             if client is not None and client.counts is not None and request.exchange is not None:
                 request.exchange.acquire_permit(request.on_limit)
@@ -261,7 +261,7 @@ class WebServer:
         forget_frames(error)  # one of them has the error
         if waited or self.draining:
             self._count_token(error)
-            refusal = _draining() if self.draining else error
+            refusal = draining_refusal() if self.draining else error
             return self._refuse_head(channel, refusal, dialect, head, split_target(head.target)[0])
         if error.ready.called:
             return self.on_request(channel, head, key, waited=True)
@@ -365,14 +365,14 @@ class WebServer:
     def _check(self, request: OpenRequest) -> None:
         matched, head = request.known.matched, request.known.head
         if self.draining and request.exchange is not None:
-            raise _draining()
+            raise draining_refusal()
         if matched.fault is not None:
             raise matched.fault
         is_session = matched.route.treatment is Treatment.REALTIME
         if head.upgrade is not None and not is_session:
-            raise _no_websocket(matched.route.path)
+            raise no_websocket(matched.route.path)
         if is_session and (head.upgrade is None or head.has_body):
-            raise _only_websocket(matched.route.path)
+            raise only_websocket(matched.route.path)
         if matched.route.treatment is Treatment.REFUSE:
             raise not_implemented(matched.route.path)
 
@@ -436,18 +436,3 @@ class WebServer:
 def _is_wrong_upgrade(refused: GatewayError, head: RequestHead) -> bool:
     """Whether a path that is served, but to no GET, was asked for a WebSocket: Codex falls back at a 426."""
     return refused.reason is Reason.WRONG_METHOD and head.upgrade is not None
-
-
-def _draining() -> GatewayError:
-    message = "the gateway is shutting down; try another instance"
-    return GatewayError(Reason.DRAINING, message, retry_after=1.0)
-
-
-def _no_websocket(path: str) -> GatewayError:
-    message = f"{path} is not available over WebSocket: send an ordinary HTTP request"
-    return GatewayError(Reason.NO_WEBSOCKET, message)
-
-
-def _only_websocket(path: str) -> GatewayError:
-    message = f"{path} is a WebSocket endpoint: send an upgrade request without a body"
-    return GatewayError(Reason.ONLY_WEBSOCKET, message)
