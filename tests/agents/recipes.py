@@ -50,6 +50,11 @@ ELSEWHERE: Final[dict[Place, str]] = {
     ("curl", 1): "tests/documents/test_command_blocks.py",
     ("Claude Code", 3): "tests/documents/test_page_configurations.py",
     ("Claude Code", 4): "tests/documents/test_page_configurations.py",
+    ("Claude Code", 5): "tests/documents/test_page_configurations.py",
+    ("Azure clients", 1): "tests/documents/test_page_configurations.py",
+    ("Azure clients", 2): "tests/sockets/test_azure_clients.py",
+    ("Web pages", 1): "tests/documents/test_page_configurations.py",
+    ("Web pages", 2): "tests/browser/test_cors.py",
     ("Open WebUI", 1): "a container of another project",
     ("aider", 1): "every library that it pins is older than those of the other frameworks",
 }

@@ -185,11 +185,6 @@ MISSING: Final[tuple[Missing, ...]] = (
             partial(refused, aliases={"a": {"targets": ["main/m"], "fallback": ["context_window"]}}),
         ),
     ),
-    Missing(
-        _COMING,
-        "cannot be set for a model in the configuration",
-        _all(partial(provider_refused, parameters={}), partial(provider_refused, body=[])),
-    ),
     Missing(_COMING, "there is no response cache", _all(_NO_CACHE, _NO_GUARDRAILS)),
     Missing(_COMING, "these protocols are not supported", _NO_MCP),
     Missing(
@@ -259,6 +254,7 @@ MISSING: Final[tuple[Missing, ...]] = (
 
 BESIDE_THE_POINT: Final[dict[str, tuple[str, ...]]] = {
     "CONTRIBUTING.rst": ("calls a feature missing",),
+    "docs/clients.rst": ("a host does not support a feature",),
     "docs/comparison.rst": (
         "has no equivalent for one of its fields",
         "a parameter that the provider does not support",
