@@ -89,6 +89,9 @@ def _patterns_under_budgets(
     for key in (*settings.named, *file_keys):
         if is_for_all or _refuses_by_money(key.limits) or not budgeted.isdisjoint(key.groups):
             found.update(dict.fromkeys(_patterns_of(key, settings)))
+    for rule in (rule for entry in settings.jwt for rule in entry.rules):
+        if is_for_all or not budgeted.isdisjoint(rule.groups):
+            found.update(dict.fromkeys(_patterns_of_groups(rule.groups, settings)))
     return found
 
 
@@ -98,9 +101,12 @@ def _refuses_by_money(rows: Iterable[LimitRowSettings]) -> bool:
 
 def _patterns_of(key: NamedKeySettings, settings: EdgeAuthSettings) -> Iterable[str]:
     """Return the patterns of models that a key may use; those of its groups only where it has none itself."""
-    if key.models is not None:
-        return key.models
-    of_groups = [settings.groups[name].models for name in key.groups if name in settings.groups]
+    return _patterns_of_groups(key.groups, settings) if key.models is None else key.models
+
+
+def _patterns_of_groups(groups: Iterable[str], settings: EdgeAuthSettings) -> Iterable[str]:
+    """Return the patterns of models that the members of groups may use."""
+    of_groups = [settings.groups[name].models for name in groups if name in settings.groups]
     if not of_groups or any(models is None for models in of_groups):
         return (_ANY,)
     return [pattern for models in of_groups for pattern in models or ()]

@@ -28,6 +28,10 @@ def keys(*models: str) -> str:
     return f"keys: [{{name: k, key: long-key-1, models: [{patterns}]}}]"
 
 
+def tokens(rules: str) -> str:
+    return f"jwt: [{{name: corp, issuer: 'https://a.example', audience: mgw, rules: {rules}}}]"
+
+
 def of_prices(auth: str, unpriced: str = "refuse", *file_keys: NamedKeySettings) -> list[str]:
     config = parse(GATEWAY.format(auth=auth, unpriced=unpriced), "mgw.yaml", {})
     assert config.prices is not None
@@ -68,6 +72,20 @@ CASES = {
     ),
     "a client that may use everything": (
         "keys: [{name: k, key: long-key-1, limits: [{usd: 1, per: day}]}]",
+        ["prices: no row is for a model of providers.c"],
+    ),
+    "clients with tokens, by the patterns of their groups": (
+        (
+            "groups: {g: {models: [b/x-*, a/o9], limits: [{usd: 1, per: day}]}, h: {models: [b/y-*]}}, "
+            f"{tokens('[{when: {a: b}, groups: [g]}, {groups: [h]}]')}"
+        ),
+        [
+            "prices: no row matches o9 of providers.a",
+            "prices: no row is for a model like 'x-*' of providers.b",
+        ],
+    ),
+    "clients with tokens that may use everything": (
+        f"{BUDGET}, {tokens('[{}]')}",
         ["prices: no row is for a model of providers.c"],
     ),
     "another client's limit": (
