@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mgw.clients.peers import is_loopback
-from mgw.config.dashboard import edge_keys_of_dashboard
+from mgw.config.dashboard import edge_keys_of_dashboard, tokens_open
 from mgw.config.listen import EndpointText, Listen
 from mgw.config.settings import Config
 from mgw.routing.match import is_denied
@@ -21,6 +21,7 @@ _ALL: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  nobody binds it here
 """What listens on all interfaces, whose name for a browser on this machine is localhost."""
 _KEYS_OF_CLIENTS: Final = ", for the keys of edge_auth that have neither models nor limits"
 _KEYS_OF_GROUPS: Final = ", for the keys of edge_auth in one of dashboard.groups"
+_CLIENTS_OF_GROUPS: Final = ", for the keys and tokens of clients in one of dashboard.groups"
 _LOCAL: Final = ", for clients on this machine only: dashboard.keys is not set"
 _NOBODY: Final = ", which no client can open until dashboard.keys is set"
 
@@ -69,6 +70,8 @@ def _who_may_open_it(config: Config, urls: Sequence[str]) -> str:
     """Return what there is to know about keys."""
     if config.dashboard.keys:
         return ""
+    if tokens_open(config.dashboard, config.edge_auth):
+        return _CLIENTS_OF_GROUPS
     has_key_files = config.edge_auth.enabled and config.edge_auth.keys_dir is not None
     if has_key_files or edge_keys_of_dashboard(config.dashboard, config.edge_auth).keys:
         return _KEYS_OF_GROUPS if config.dashboard.groups else _KEYS_OF_CLIENTS

@@ -14,6 +14,10 @@ from tests.support.configs import THREE_FAMILIES
 OWN = "dashboard: {keys: [a-key-of-the-dashboard]}\n"
 EDGE = "edge_auth: {enabled: true, keys: [a-key-of-a-client]}\n"
 LIMITED = "edge_auth: {enabled: true, keys: [{name: a, key: a-key-of-a-client, models: ['gpt-*']}]}\n"
+TOKENS = (
+    "edge_auth: {enabled: true, groups: {admins: {}}, jwt: [{name: corp, issuer: 'https://a.example', "
+    "audience: mgw, rules: [{groups: [admins]}]}]}\n"
+)
 
 
 def config_of(more: str) -> Config:
@@ -64,6 +68,13 @@ def test_the_keys_of_clients_that_open_it_are_mentioned() -> None:
         "dashboard at http://127.0.0.1:1/ui, for the keys of edge_auth that have neither models nor limits"
     )
     assert not describe_dashboard(config_of(EDGE + OWN), ["http://127.0.0.1:1"]).startswith(said)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://0.0.0.0:1", "http://192.0.2.1:1"])
+def test_tokens_that_open_it_are_mentioned(url: str) -> None:
+    said = describe_dashboard(config_of(TOKENS + "dashboard: {groups: [admins]}\n"), [url])
+    assert said.endswith(":1/ui, for the keys and tokens of clients in one of dashboard.groups")
+    assert "token" not in describe_dashboard(config_of(TOKENS + OWN), [url])
 
 
 @pytest.mark.parametrize(
