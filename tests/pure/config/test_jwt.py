@@ -274,3 +274,77 @@ def test_a_public_issuer_that_is_admitted_as_a_whole_is_warned_of() -> None:
 def test_issuers_without_edge_auth_are_warned_of() -> None:
     (said,) = advice_on("[{}]", enabled="false")
     assert said == "edge_auth.enabled: jwt is set, but edge auth is off, so no token is checked"
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("{a: b}", "{a: b}"),
+        ("{a: b}", "{a: b, c: d}"),
+        ("{a: [b, c]}", "{a: c}"),
+        ("{a: 'b*'}", "{a: [bc, bd]}"),
+        ("{a: 'b*'}", "{a: 'b*'}"),
+        ("{a: true}", "{a: true}"),
+    ],
+)
+def test_a_rule_whose_tokens_an_earlier_one_has_is_warned_of(earlier: str, later: str) -> None:
+    (said,) = advice_on(f"[{{when: {{z: z}}}}, {{when: {earlier}}}, {{when: {later}}}]")
+    assert said == (
+        "edge_auth.jwt.0.rules.2.when: this rule never applies, since edge_auth.jwt.0.rules.1 matches all of "
+        "its tokens"
+    )
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("{a: b, c: d}", "{a: b}"),
+        ("{a: b}", "{a: [b, c]}"),
+        ("{a: b}", "{a: B}"),
+        ("{a: bc}", "{a: 'b*'}"),
+        ("{a: 'b?'}", "{a: 'b*'}"),
+        ("{a: true}", "{a: 'true'}"),
+        ("{a: true}", "{a: 1}"),
+        ("{a: b}", "{c: b}"),
+    ],
+)
+def test_a_rule_with_tokens_of_its_own_is_not_warned_of(earlier: str, later: str) -> None:
+    assert advice_on(f"[{{when: {earlier}}}, {{when: {later}}}]") == []
+
+
+def test_the_end_of_an_address_is_warned_of() -> None:
+    assert advice_on("[{when: {email: '*@example.com'}}]") == []
+    (said,) = advice_on("[{when: {email: [x, '@example.com'], b: true}}]")
+    assert said == (
+        "edge_auth.jwt.0.rules.0.when.email: '@example.com' matches this text alone: did you mean "
+        "'*@example.com'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("claim", "pointer", "parts"),
+    [
+        ("realm_access.roles", "/realm_access/roles", "roles in realm_access"),
+        ("realm_access/roles", "/realm_access/roles", "roles in realm_access"),
+        ("kubernetes.io/namespace", "/kubernetes.io/namespace", "namespace in kubernetes.io"),
+    ],
+)
+def test_a_name_that_looks_like_a_way_is_warned_of(claim: str, pointer: str, parts: str) -> None:
+    (said,) = advice_on(f"[{{when: {{{claim}: x}}}}]")
+    assert said.endswith(f"{claim} is the name of one claim: did you mean {pointer}, which is {parts}?")
+    assert said.startswith("edge_auth.jwt.0.rules.0.when.")
+
+
+@pytest.mark.parametrize(
+    "claim", ["/realm_access/roles", "https://example.com/roles", "cognito:groups", ".", "a."]
+)
+def test_names_and_pointers_are_not_warned_of(claim: str) -> None:
+    assert advice_on(f"[{{when: {{'{claim}': x}}}}]") == []
+
+
+def test_names_of_the_client_and_of_tags_are_looked_at_too() -> None:
+    settings = (
+        "issuer: 'https://a.example', audience: b, client: user.id, tags: {t: a/b}, rules: [{when: {a: b}}]"
+    )
+    found = advice(config(f"edge_auth: {{enabled: true, jwt: [{{name: a, {settings}}}]}}\n"))
+    assert [one.partition(": ")[0] for one in found] == ["edge_auth.jwt.0.client", "edge_auth.jwt.0.tags.t"]
