@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from time import time
@@ -26,6 +26,8 @@ from mgw.identity.keys_dir import DIRECTORY, KeysDirectory
 _NANODOLLARS: Final = 10**9
 _MOST: Final = 2**53
 """Larger amounts are no whole numbers everywhere."""
+_MOST_NAMED: Final = 3
+"""So many holders are suggested."""
 
 
 def show_budgets(said: argparse.Namespace) -> int:
@@ -57,12 +59,11 @@ def reset_budget(said: argparse.Namespace) -> int:
         _amount_of(said.to, LIMITS_BY_NAME[name])
     config = _configuration(said)
     rows, now = _rows_of(said, config), time()
-
-    holders = {row.holder for row in rows if row.limit.window.is_calendar}
+    limits = {(row.holder, row.limit.name) for row in rows if row.limit.window.is_calendar}
 
     async def reset(access: LimitAccess) -> list[str]:
         states = await access.states()
-        holders.update(row.holder for row in states)
+        limits.update((row.holder, row.limit.name) for row in states)
         known = {row.limit.name: row.limit for row in rows if row.holder == holder}
         known |= {row.limit.name: row.limit for row in states if row.holder == holder}
         amounts = {one.name: _amount_of(said.to, one) for one in known.values() if name in (None, one.name)}
@@ -71,14 +72,30 @@ def reset_budget(said: argparse.Namespace) -> int:
     done = use_limits(config, rows, now, reset)
     if not done:
         which = "no limit longer than a minute" if name is None else f"no limit {name}"
-        guess = suggestion(holder, holders - {holder}) or ": see `mgw budget show`"
-        raise FailedError(f"{quote(holder)} has {which}, or has not used it yet{guess}")
+        raise FailedError(f"{quote(holder)} has {which}, or has not used it yet{_guess(holder, limits)}")
     for limit in done:
         sys.stdout.write(f"{holder} {limit}: {said.to} used\n")
     return 0
 
 
 ACTIONS: Final[Mapping[str, Action]] = MappingProxyType({"show": show_budgets, "reset": reset_budget})
+
+
+def _guess(holder: str, limits: Collection[tuple[str, str]]) -> str:
+    """Say what may have been meant in place of a holder without the row.
+
+    :param limits: the holders and names of all rows.
+    """
+    own = sorted(name for owner, name in limits if owner == holder)
+    if own:
+        return f" (its limits: {', '.join(own)})"
+    owners = {owner for owner, _ in limits}
+    parts = sorted(
+        owner for owner in owners if owner.startswith(f"{holder}/") or owner.endswith(f"/{holder}")
+    )
+    if parts:
+        return f", did you mean {' or '.join(parts[:_MOST_NAMED])}?"
+    return suggestion(holder, owners) or ": see `mgw budget show`"
 
 
 def _configuration(said: argparse.Namespace) -> Config:
@@ -111,7 +128,8 @@ def _check_name(name: str) -> None:
     """
     known = [limit.name for limit in LIMITS_BY_NAME.values() if limit.window.is_calendar]
     if name not in known:
-        guess = suggestion(name, known)
+        several = [one for one in known if one.startswith(f"{name}_")]
+        guess = f" (expected one of {', '.join(several)})" if several else suggestion(name, known)
         raise CallError(f"--limit: no limit longer than a minute is named {quote(name)}{guess}")
 
 

@@ -9,7 +9,10 @@ from typing import Final
 
 import pytest
 
+from mgw.cli import budget_actions
 from mgw.cli.main import main
+from mgw.clients.limit_report import configured_rows
+from mgw.clients.limits import LIMITS_BY_NAME, Allowance
 
 CONFIG: Final = """
 providers: {{main: {{kind: openai, api_key: sk-canary-0001}}}}
@@ -72,3 +75,43 @@ def test_key_files_that_cannot_be_used_are_missed(
     said = capsys.readouterr()
     assert said.err.startswith(f"mgw budget {command[0]}: warning: {warning}")
     assert ("gateway" in said.out) is (command == ["show"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (
+            ["bob"],
+            1,
+            "'bob' has no limit longer than a minute, or has not used it yet, did you mean gateway/bob or group:g/bob?",
+        ),
+        (["group:g"], 1, "or has not used it yet, did you mean group:g/bob or group:g/eve?"),
+        (["alice", "--limit", "usd_total"], 1, "or has not used it yet (its limits: tokens_per_week)"),
+        (["alicia"], 1, "or has not used it yet, did you mean alice?"),
+        (["someone-else"], 1, "or has not used it yet: see `mgw budget show`"),
+        (
+            ["alice", "--limit", "tokens"],
+            2,
+            "(expected one of tokens_per_day, tokens_per_week, tokens_per_month, tokens_total)",
+        ),
+        (
+            ["alice", "--limit", "tokens_per_weak"],
+            2,
+            "is named 'tokens_per_weak', did you mean tokens_per_week?",
+        ),
+    ],
+)
+def test_what_may_have_been_meant_is_said(
+    config: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    status: int,
+    words: str,
+) -> None:
+    limit = LIMITS_BY_NAME["requests_per_day"]
+    owners = ("gateway/bob", "group:g/eve", "group:g/bob")
+    used = [Allowance(limit, 5, owner) for owner in owners]
+    monkeypatch.setattr(budget_actions, "configured_rows", lambda *of: [*configured_rows(*of), *used])
+    assert main(["budget", "reset", *arguments, "-c", str(config)]) == status
+    assert words in capsys.readouterr().err
