@@ -83,7 +83,7 @@ def test_key_files_that_cannot_be_used_are_missed(
         (
             ["bob"],
             1,
-            "'bob' has no limit longer than a minute, or has not used it yet, did you mean gateway/bob or group:g/bob?",
+            "longer than a minute, or has not used it yet, did you mean gateway/bob or group:g/bob?",
         ),
         (["group:g"], 1, "or has not used it yet, did you mean group:g/bob or group:g/eve?"),
         (["alice", "--limit", "usd_total"], 1, "or has not used it yet (its limits: tokens_per_week)"),
