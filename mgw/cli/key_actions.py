@@ -87,7 +87,9 @@ def add_key(said: argparse.Namespace) -> int:
         with alone_in(setup.directory):
             create_file(setup.file_of(name), text)
     except FileExistsError:
-        raise FailedError(f"there is a key of this name: {shown_path(setup.file_of(name))}") from None
+        file = shown_path(setup.file_of(name))
+        advice = "to replace it, use `mgw key rotate`, or `mgw key revoke --delete` before"
+        raise FailedError(f"there is a key of this name: {file}; {advice}") from None
     sys.stdout.write(f"{key}\n")
     for warning in () if setup.config is None else patterns_without_models(setup.config, said.model):
         tell(said, f"warning: --model: {warning}", 0)
@@ -183,7 +185,8 @@ def _set_up(said: argparse.Namespace, *, needs_directory: bool = True) -> KeyDir
 
 def _checked_setup(directory: str, config: Config | None) -> KeyDirectory:
     if not Path(directory).is_dir():
-        raise FailedError(f"not a directory: {shown_path(directory)}")
+        what = "not a directory" if Path(directory).exists() else "directory not found; create it"
+        raise FailedError(f"{what}: {shown_path(directory)}")
     return KeyDirectory(directory, config)
 
 

@@ -213,7 +213,10 @@ def test_no_name_is_given_twice(desk: Desk) -> None:
     before = desk.text("alice")
     said = desk.key("add", "alice")
     assert (said.status, said.out) == (1, "")
-    assert said.err == f"mgw key add: there is a key of this name: {desk.directory}/alice.yaml\n"
+    assert said.err == (
+        f"mgw key add: there is a key of this name: {desk.directory}/alice.yaml; to replace it, use `mgw key "
+        "rotate`, or `mgw key revoke --delete` before\n"
+    )
     assert desk.text("alice") == before
     assert os.listdir(desk.directory) == ["alice.yaml"]
 
@@ -382,6 +385,14 @@ def test_a_directory_may_be_named_in_place_of_a_configuration(desk: Desk) -> Non
     desk.config.write_text("nonsense")
     assert desk.key("list").status == 1
     assert desk.key("add", "bob", dir_only=True).status == 0
+
+
+def test_a_directory_that_is_not_there_is_said_to_be_missing(desk: Desk) -> None:
+    desk.directory.rmdir()
+    said = desk.key("add", "alice")
+    assert said.err == f"mgw key add: directory not found; create it: {desk.directory}\n"
+    desk.directory.touch()
+    assert desk.key("add", "alice").err == f"mgw key add: not a directory: {desk.directory}\n"
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
