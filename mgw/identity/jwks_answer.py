@@ -49,8 +49,11 @@ def jwks_uri_in(document: bytes, issuer: str) -> str:
         fields = None
     if not isinstance(fields, dict):
         raise ValueError("it is not a JSON object")
-    if fields.get("issuer") != issuer:
-        raise ValueError("its issuer is not exactly the one in the configuration")
+    named = fields.get("issuer")
+    if named != issuer:
+        is_slash = isinstance(named, str) and named.rstrip("/") == issuer.rstrip("/")
+        more = ": only one of them ends with a /" if is_slash else ""
+        raise ValueError(f"its issuer is not exactly the one in the configuration{more}")
     uri = fields.get("jwks_uri")
     if not isinstance(uri, str):
         raise ValueError("it has no jwks_uri")
