@@ -45,10 +45,10 @@ def model_not_priced(model: str) -> GatewayError:
 
     :param model: empty: the request names none.
     """
-    message = "the request names no model, and limits on usd apply to this key: name one that has a price"
+    message = "the request names no model, and limits on usd apply to this client: name one that has a price"
     if model:
         message = (
-            f"the model {model[:_MOST_SHOWN]!r} has no price, and limits on usd apply to this key: use "
+            f"the model {model[:_MOST_SHOWN]!r} has no price, and limits on usd apply to this client: use "
             "another model, or ask the operator for a price"
         )
     return GatewayError(Reason.MODEL_NOT_PRICED, message)
@@ -56,7 +56,7 @@ def model_not_priced(model: str) -> GatewayError:
 
 def route_not_priced(path: str) -> GatewayError:
     """Return the refusal of a route that starts work whose cost no response reports, likewise."""
-    message = f"{path} starts work at a cost that no response reports, and limits on usd apply to this key"
+    message = f"{path} starts work at a cost that no response reports, and limits on usd apply to this client"
     return GatewayError(Reason.ROUTE_NOT_PRICED, message)
 
 

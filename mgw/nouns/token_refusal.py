@@ -17,6 +17,10 @@ _ADVICE: Final = MappingProxyType(
         TokenFlaw.EXPIRED: "get a new one from its issuer",
         TokenFlaw.NOT_YET_VALID: "check the clocks of the issuer and of this gateway",
         TokenFlaw.AUDIENCE: "ask its issuer for one for this gateway",
+        TokenFlaw.ALGORITHM: "ask the operator of this gateway which ones are",
+        TokenFlaw.SIGNATURE: "send it unchanged, as its issuer gave it",
+        TokenFlaw.UNKNOWN_KEY: "get a new one from its issuer, or try again in a minute",
+        TokenFlaw.CLAIMS: "ask the operator of this gateway which claim that is",
         TokenFlaw.NO_RULE: "ask the operator of this gateway for access",
     }
 )

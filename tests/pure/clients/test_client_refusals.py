@@ -132,6 +132,7 @@ def test_a_row_that_requests_in_progress_fill_is_worth_a_retry(name: str) -> Non
 def test_what_has_no_price_is_named() -> None:
     model, route = model_not_priced("gpt-x" * 100), route_not_priced("/v1/batches")
     assert (word_of(model), word_of(route)) == ("model_not_priced", "route_not_priced")
+    assert all("limits on usd apply to this client" in str(one) for one in (model, route))
     assert "gpt-x" in model.message
     assert len(model.message) < 400
     assert "/v1/batches" in route.message
