@@ -98,6 +98,8 @@ def _audiences(value: object) -> tuple[str, ...]:
         raise wrong_type(_AUDIENCE)
     if not values:
         raise wrong_value("expected at least one audience, found an empty list")
+    if "" in values:
+        raise wrong_value("expected an audience such as mgw, found an empty string")
     try:
         return tuple(dict.fromkeys(map(checked_text, values)))
     except ValueError as error:
