@@ -229,7 +229,8 @@ class Config(Settings):
     )
     limit_store: AbsolutePath = setting(
         "File that stores what has been used of limits per day and longer (SQLite)",
-        "The state directory is described under ``spool.dir``. A change requires a restart. To restore a "
+        "Gateways with the same file count together. The state directory is described under ``spool.dir``. A "
+        "change requires a restart. To restore a "
         "copy, stop the gateway, and delete the files beside it that end with ``-wal`` and ``-shm``.",
         default=limit_store_below({}),
         shown="``limits.db`` in the state directory",
