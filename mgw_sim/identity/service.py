@@ -14,7 +14,7 @@ from twisted.internet.threads import deferToThreadPool
 from mgw_sim.api import Response, UnaryResponse
 from mgw_sim.faults import Faults
 from mgw_sim.recording import RecordedRequest, Recorder, happens, it_did_not_happen
-from mgw_sim.tokens import origin_of
+from mgw_sim.tokens import origin_of, token_error
 
 if TYPE_CHECKING:
     from mgw_sim.identity.provider import IdentityProvider
@@ -30,6 +30,7 @@ _METHODS: Final[Mapping[str, tuple[str, ...]]] = {
     "token": ("POST",),
     "state": ("GET", "POST", "DELETE"),
 }
+_NOT_SENT_AS_JSON: Final = "to have a token signed, send the JSON with Content-Type: application/json"
 T = TypeVar("T")
 
 
@@ -64,6 +65,8 @@ class IdentityProviders:
             return await self._operate(recorded, provider, query), Faults()
         if path == "token" and _is_json(recorded):
             return await provider.sign(bytes(recorded.body), issuer), Faults()
+        if path == "token" and recorded.body.lstrip().startswith(b"{"):
+            return token_error("invalid_request", 400, _NOT_SENT_AS_JSON), Faults()
         provider.count(recorded, path)
         self.recorder.changed()
         return await provider.answer(recorded, path, issuer)

@@ -186,3 +186,11 @@ class TestFlaws:
 def test_what_is_not_understood_is_refused(idp: IdpInMemory, wanted: dict[str, object]) -> None:
     status, said = idp.post("token", wanted)
     assert (status, said["error"]) == (400, "invalid_request")
+
+
+def test_json_that_is_sent_as_a_form_is_told_to_be_sent_as_json() -> None:
+    idp = IdpInMemory()
+    form = "application/x-www-form-urlencoded"
+    answer, _ = idp.ask("POST", f"{idp.root}/token", b' {"claims": {}}', content_type=form)
+    assert answer.status == 400
+    assert b"send the JSON with Content-Type: application/json" in answer.body
