@@ -75,6 +75,7 @@ _WORDS: Final = frozenset({b"host", b"content-type", b"content-encoding", b"acce
 """Headers whose words mean what they say, even where a short key is one of them."""
 
 _WANTED: Final = "this gateway requires a gateway key: send Authorization: Bearer <key> or x-api-key: <key>"
+_ALTERNATIVE: Final = "a token of a configured issuer can take the place of the key"
 
 
 class Upload(Struct, frozen=True):
@@ -410,7 +411,7 @@ def _refusal(
         if flaw is not None:
             return GatewayError(Reason.EDGE_KEY, f"{_WANTED}; {flaw}")
     if not carriers:
-        return GatewayError(Reason.EDGE_KEY, _WANTED)
+        return GatewayError(Reason.EDGE_KEY, _WANTED if tokens is None else f"{_WANTED}; {_ALTERNATIVE}")
     name, value, _ = carriers[0]
     if tokens is not None and tokens.is_foreign(value):
         said = f"the token {place_of(name)} is of an issuer that is not configured here"

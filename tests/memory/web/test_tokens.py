@@ -234,6 +234,11 @@ def test_a_token_of_another_issuer_opens_nothing_and_is_told_so(issuer: object, 
     assert b"is not a gateway key" in serve(harness, ask("eyJh.eyJi.c", carrier=carrier))
 
 
+def test_who_sends_nothing_is_told_of_tokens() -> None:
+    response = serve(TokenHarness(), post(BODY, JSON, path=PATH))
+    assert b"x-api-key: <key>; a token of a configured issuer can take the place of the key" in response
+
+
 def test_no_head_outlives_its_token() -> None:
     harness = TokenHarness()
     request = ask(harness.token(expires=1060.0, role="guest"))
