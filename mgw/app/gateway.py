@@ -186,7 +186,8 @@ class Gateway:
         self.serving.begin()
         self.serving.keys.on_expired = log_expiry
         self.key_files.begin()
-        self._limit_store.start()
+        if self.config.edge_auth.enabled:
+            self._limit_store.start()
         self.telemetry.metrics.loop_delay.start()
 
     def use(self, prepared: Prepared) -> None:

@@ -112,7 +112,7 @@ def _patterns_of_groups(groups: Iterable[str], settings: EdgeAuthSettings) -> It
     return [pattern for models in of_groups for pattern in models or ()]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Reach:
     """Which models of which providers the configuration and patterns of clients name."""
 

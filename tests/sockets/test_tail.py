@@ -237,6 +237,7 @@ def test_one_that_is_not_ready_is_waited_for_in_one_line(answer: bytes, reason: 
     gateway = ScriptedGateway(answer, answer, STREAM + usage(1), stays=True)
     with tailing("--url", gateway.url) as tail:
         tail.stdout.wait_for(lambda data: b"\n" in data, WAIT_SECONDS, "an event")
+        tail.stderr.wait_for(lambda data: data.count(b"\n") == 2, WAIT_SECONDS, "two lines")
         first, second = tail.stderr.data.decode().splitlines()
     assert first.startswith(f"mgw tail: waiting for {gateway.url} ({reason}")
     assert ("if the gateway uses TLS, write https://" in first) is (answer == b"")
