@@ -26,6 +26,8 @@ class KnownToken(Struct, frozen=True, eq=False):
     """The first moment at which it is no longer valid, in Unix seconds."""
     ends: float
     """The same on a clock that nobody sets."""
+    expires: float
+    """What the token itself says of its end: without the skew that is allowed."""
 
 
 @dataclass(slots=True, eq=False, repr=False)

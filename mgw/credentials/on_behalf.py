@@ -7,9 +7,12 @@
     no token    ── for_caller ──▶ a 401, since there is nothing to exchange
 
 A caller's source is a :class:`~mgw.credentials.renewed_token.RenewedToken` that ends with the caller's token:
-what was got for it is not kept for longer, and a token that has ended is never exchanged again.  Of the
-callers, the :data:`MAX_CALLERS` that came last are remembered.  A request that goes on with a source that was
-forgotten keeps it, and shares its exchange with the one that is made in its place.
+what was got for it is not kept beyond the ``exp`` of that.  For some seconds more, the skew of clocks that is
+allowed, the token still opens the gateway: then each request has it exchanged anew, and the endpoint, which
+has a clock of its own, decides.  After these it is never exchanged again.
+
+Of the callers, the :data:`MAX_CALLERS` that came last are remembered.  A request that goes on with a source
+that was forgotten keeps it, and shares its exchange with the one that is made in its place.
 
 Every process exchanges for the callers that it serves.
 """
@@ -52,7 +55,9 @@ _log: Final = Logger()
 
 class _Caller(Struct, frozen=True, eq=False):
     until: float
-    """The end of the caller's token, in Unix seconds."""
+    """The end of the caller's token, in Unix seconds, with the skew that is allowed."""
+    ends: float
+    """The same on a clock that nobody sets."""
     source: RenewedToken
 
     def __repr__(self) -> str:
@@ -144,26 +149,27 @@ class OnBehalfOf:
         now = self.monotonic()
         while self._callers:
             oldest = next(iter(self._callers))
-            if len(self._callers) < MAX_CALLERS and now < self._callers[oldest].source.ends_at:
+            if len(self._callers) < MAX_CALLERS and now < self._callers[oldest].ends:
                 break
             del self._callers[oldest]
-        ends_at = now + token.until - self.wall()
+        # the clock of Unix time may have been set back since the token was checked
+        ends = min(token.ends, now + token.until - self.wall())
         source = RenewedToken(
-            partial(self._fetch, token.value, ends_at),
+            partial(self._fetch, token.value, ends),
             self.key_hash,
             self.monotonic,
             recent=self.recent,
-            ends_at=ends_at,
+            ends_at=min(ends, now + token.expires - self.wall()),
             warnings=self._warnings,
         )
-        return _Caller(token.until, source)
+        return _Caller(token.until, ends, source)
 
-    async def _fetch(self, token: Secret, ends_at: float) -> TokenResponse:
+    async def _fetch(self, token: Secret, ends: float) -> TokenResponse:
         """Return the result of an exchange: of one that is under way, else of a new one.
 
         :raises TokenRequestError: the caller's token has ended or was refused, or the endpoint failed.
         """
-        if self.monotonic() >= ends_at:
+        if self.monotonic() >= ends:
             raise TokenRequestError(_ENDED, reason=Reason.NO_PROVIDER_KEY)
         return await self._flights.run(token, partial(self._exchange, token))
 

@@ -39,6 +39,8 @@ class CallerToken(Struct, frozen=True):
     """The first moment at which it is no longer valid, in Unix seconds."""
     ends: float = inf
     """The same on a clock that nobody sets."""
+    expires: float = inf
+    """What the token itself says of its end: without the skew that is allowed."""
 
     def is_past(self, now: float, monotonic: float) -> bool:
         """Whether it is no longer valid, by either clock: the one of Unix time may be set back."""

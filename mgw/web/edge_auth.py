@@ -295,7 +295,7 @@ class EdgeGate:
             found.client is None or (found.scheme is None and carrier[2] is not None)
         ):
             found.client, found.until, found.scheme = known.client, known.until, carrier[2]
-            found.token = CallerToken(known.value, known.until, known.ends)
+            found.token = CallerToken(known.value, known.until, known.ends, known.expires)
         found.tokens += known is not None
         return known is not None
 

@@ -96,7 +96,8 @@ class TokenGate:
         if monotonic >= ends:  # the wall clock was set back
             return _expired(entry.name)
         client = self.clients.client_of(verified.entry, verified.value, verified.groups, verified.tags)
-        known = KnownToken(client, Secret(value.decode("ascii")), entry.name, verified.until, ends)
+        secret = Secret(value.decode("ascii"))
+        known = KnownToken(client, secret, entry.name, verified.until, ends, verified.expires)
         self._known.keep(digest, known)
         return known
 

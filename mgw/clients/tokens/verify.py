@@ -108,6 +108,8 @@ class VerifiedToken(Struct, frozen=True, eq=False):
     tags: tuple[tuple[str, str], ...]
     until: float
     """The first moment at which it is no longer valid, in Unix seconds."""
+    expires: float
+    """What the token itself says of that: without the skew that is allowed."""
     thumbprint: bytes
     """That of the key that has signed it."""
 
@@ -150,7 +152,7 @@ def verify_token(
     check_before_key(token, entry)
     thumbprint = _check_signature(token, keys)
     claims = token.claims
-    until = _check_times(claims, entry.clock_skew, now)
+    expires = _check_times(claims, entry.clock_skew, now)
     _check_audience(claims.get("aud"), entry.audiences)
     value = entry.client.find(claims)
     if (
@@ -161,7 +163,8 @@ def verify_token(
         raise TokenError(TokenFlaw.CLAIMS, "the token does not name its client in the claim that is expected")
     for rule in entry.rules:
         if rule.holds(claims):
-            return VerifiedToken(entry.name, value, rule.groups, _tags(claims, entry), until, thumbprint)
+            tags, until = _tags(claims, entry), expires + entry.clock_skew
+            return VerifiedToken(entry.name, value, rule.groups, tags, until, expires, thumbprint)
     raise TokenError(TokenFlaw.NO_RULE, "the token is valid, but its claims do not grant access")
 
 
@@ -180,18 +183,17 @@ def _check_signature(token: UnverifiedToken, keys: VerifyingKeys | None) -> byte
 
 
 def _check_times(claims: dict[str, Any], skew: float, now: float) -> float:
-    """Return when the token ends."""
+    """Return when the token expires, as it says itself."""
     expires = _seconds(claims.get("exp"))
     if expires is None:
         raise TokenError(TokenFlaw.EXPIRED, "the token does not say as a number when it expires")
-    until = expires + skew
-    if not now < until:
+    if not now < expires + skew:
         raise TokenError(TokenFlaw.EXPIRED, "the token has expired")
     if "nbf" in claims:
         begins = _seconds(claims["nbf"])
         if begins is None or not begins - skew <= now:
             raise TokenError(TokenFlaw.NOT_YET_VALID, "the token is not valid yet")
-    return until
+    return expires
 
 
 def _seconds(value: object) -> float | None:

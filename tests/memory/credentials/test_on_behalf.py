@@ -52,9 +52,10 @@ def source(hosts: TokenHosts, oauth: str = EXCHANGE) -> OnBehalfOf:
     return found
 
 
-def caller(name: str = "ann", seconds: float = 3600.0) -> CallerToken:
-    """Return the token of a caller that is valid for so long from the start of the clock."""
-    return CallerToken(Secret(f"canary-token-of-{name}"), WALL + seconds)
+def caller(name: str = "ann", seconds: float = 3600.0, skew: float = 0.0) -> CallerToken:
+    """Return the token of a caller that is valid for so long from the start of the clock, skew included."""
+    until = WALL + seconds
+    return CallerToken(Secret(f"canary-token-of-{name}"), until, expires=until - skew)
 
 
 def obtain(found: CredentialProvider) -> Deferred[Credential]:
@@ -150,29 +151,56 @@ def test_a_token_is_renewed_by_the_request_that_comes_30_seconds_before_its_end(
     assert (renewed.key.reveal(), len(hosts.posts())) == ("t2", 2)
 
 
+SKEW = 30
+
+
 @given(own=st.integers(1, 200), callers=st.integers(1, 200), pauses=st.lists(st.integers(1, 40), max_size=12))
-def test_nothing_is_kept_or_exchanged_beyond_the_callers_end(
+def test_nothing_is_kept_beyond_the_callers_exp_nor_exchanged_beyond_its_skew(
     own: int, callers: int, pauses: list[int]
 ) -> None:
     hosts = TokenHosts()
-    ann = source(hosts).for_caller(caller(seconds=callers))
+    ann = source(hosts).for_caller(caller(seconds=callers + SKEW, skew=SKEW))
     got: dict[str, float] = {}
     for pause in pauses:
         now, asked = hosts.clock.seconds(), len(hosts.posts())
         waiting = obtain(ann)
         if len(hosts.posts()) > asked:
-            assert now < callers, "a token that has ended is not exchanged"
-            assert all(now >= end - RENEW_SECONDS for end in got.values()), "a good one is kept"
+            assert now < callers + SKEW, "a token that has ended is not exchanged"
+            if now < callers:
+                assert all(now >= end - RENEW_SECONDS for end in got.values()), "a good one is kept"
             hosts.newest().answer_token(f"t{now}", expires_in=own)
             got[f"t{now}"] = now + own
         if now >= callers:
-            assert failure(waiting).reason is Reason.NO_PROVIDER_KEY
             assert ann.ready(None) is None
+        if now >= callers + SKEW:
+            assert failure(waiting).reason is Reason.NO_PROVIDER_KEY
+        elif now >= callers:
+            assert result_of(waiting).key.reveal() == f"t{now}", "none that was kept beyond the caller's exp"
         else:
             assert now < got[result_of(waiting).key.reveal()]
         hosts.clock.advance(pause)
     if own >= 2 * callers + 2 * RENEW_SECONDS:
-        assert len(hosts.posts()) <= 1, "one that outlives the caller's is not renewed"
+        assert sum(end - own < callers for end in got.values()) <= 1, "what outlives exp is not renewed"
+
+
+def test_a_caller_is_remembered_while_its_token_opens_the_gateway(hosts: TokenHosts) -> None:
+    found = source(hosts)
+    ann = found.for_caller(caller(seconds=90, skew=SKEW))
+    hosts.clock.advance(60)
+    _ = found.for_caller(caller("bob"))
+    assert found.for_caller(caller(seconds=90, skew=SKEW)) is ann
+
+
+def test_a_wall_clock_that_was_set_back_gives_a_new_caller_no_more_time(hosts: TokenHosts) -> None:
+    found = source(hosts)
+    found.wall = lambda: WALL - 3600
+    token = caller(seconds=60)
+    ann = found.for_caller(CallerToken(token.value, token.until, hosts.clock.seconds() + 60))
+    held(hosts, ann)
+    hosts.clock.advance(60)
+    assert ann.ready(None) is None
+    assert failure(obtain(ann)).reason is Reason.NO_PROVIDER_KEY
+    assert len(hosts.posts()) == 1
 
 
 def test_a_wall_clock_that_is_set_back_revives_nothing(hosts: TokenHosts) -> None:
@@ -263,12 +291,14 @@ def test_refusals_and_failures_are_logged_once_a_minute_for_all_callers(hosts: T
             assert result_of(waiting).key.reveal() == "t1", "it is good until it ends"
         assert len(logged) == 1
         hosts.clock.advance(20)
-        _ = obtain(found.for_caller(caller("new")))
+        waiting = obtain(found.for_caller(caller("new")))
         hosts.newest().refuse()
+        assert failure(waiting).reason is Reason.NO_PROVIDER_KEY
         assert len(logged) == 1
         hosts.clock.advance(41)
-        _ = obtain(found.for_caller(caller("new")))
+        waiting = obtain(found.for_caller(caller("new")))
         hosts.newest().refuse()
+        assert failure(waiting).reason is Reason.NO_PROVIDER_KEY
         assert len(logged) == 2
     assert "canary" not in str(logged)
 

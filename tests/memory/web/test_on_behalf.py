@@ -223,6 +223,25 @@ def test_a_token_that_ends_while_a_request_waits_is_not_exchanged() -> None:
     assert len(harness.hosts.posts()) == 1
 
 
+def test_nothing_is_kept_beyond_the_exp_of_a_token_that_still_opens_the_gateway() -> None:
+    harness = CallersHarness(TEXT.replace("clock_skew: 0", "clock_skew: 30"))
+    token = harness.token("ann", 60)
+    for second, exchanged in ((0, "a1"), (59, "a1"), (60, "a2"), (89, "a3")):
+        harness.pass_time(WALL + second - harness.unix_seconds)
+        harness.connect()
+        asked = len(harness.hosts.posts())
+        harness.channel.dataReceived(ask(token))
+        if len(harness.hosts.posts()) > asked:
+            harness.answer_exchange(exchanged)
+        assert bearer(harness.upstream()[-1]) == exchanged.encode()
+        harness.finish()
+    assert len(harness.hosts.posts()) == 3
+    harness.pass_time(1)
+    harness.connect()
+    harness.channel.dataReceived(ask(token))
+    assert (harness.status(), len(harness.hosts.posts())) == (401, 3)
+
+
 @pytest.mark.parametrize(("model", "path"), [("claude/m", "/v1/messages/count_tokens"), ("main/m", CHAT)])
 def test_counts_and_answers_have_the_same_token(model: str, path: str) -> None:
     harness = CallersHarness()

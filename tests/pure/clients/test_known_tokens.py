@@ -18,7 +18,7 @@ def digest(number: int) -> bytes:
 
 
 def token(value: str = "token") -> KnownToken:
-    return KnownToken(Client("corp:ann", b""), Secret(value), "corp", 1.0, 1.0)
+    return KnownToken(Client("corp:ann", b""), Secret(value), "corp", 1.0, 1.0, 1.0)
 
 
 def test_exactly_so_many_expired_tokens_are_remembered() -> None:

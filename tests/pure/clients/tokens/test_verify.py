@@ -45,7 +45,7 @@ def test_a_valid_token_names_its_client(algorithm: str) -> None:
     keys = keys_for(algorithm)
     found = verified(make_token(algorithm=algorithm), keys=keys)
     assert (found.entry, found.value, found.groups, found.tags) == ("corp", "ann", (), ())
-    assert found.until == NOW + 300 + 30
+    assert (found.until, found.expires) == (NOW + 300 + 30, NOW + 300)
     assert found.thumbprint == keys.keys[0].thumbprint
 
 
