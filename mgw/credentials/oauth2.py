@@ -206,10 +206,13 @@ def on_behalf_source(grant: OAuthGrant, sources: CredentialSources, proxy: Proxy
 
     def build() -> OnBehalfOf:
         tokens = OAuthTokens(grant, sources.client(proxy), sources.refresh_tokens, sources.run)
+        queue = sources.exchange_queue(grant.token_url)
+
+        async def exchange(token: Secret) -> TokenResponse:
+            return await queue.run(partial(tokens.exchange, token))
+
         named, recent = key_hash(grant.identity), sources.recent
-        return OnBehalfOf(
-            tokens.exchange, named, grant.refusals, sources.monotonic, sources.wall, recent=recent
-        )
+        return OnBehalfOf(exchange, named, grant.refusals, sources.monotonic, sources.wall, recent=recent)
 
     return sources.use((grant, proxy), build)
 

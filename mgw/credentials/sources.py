@@ -23,6 +23,7 @@ from twisted.internet.interfaces import IReactorTime
 from mgw.config.environment import refresh_tokens_below
 from mgw.config.proxy import ProxyAddress
 from mgw.config.secrets import parts_of, secrets_in
+from mgw.credentials.exchange_queue import ExchangeQueue
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.refresh_tokens import RefreshTokenFile, RefreshTokens
@@ -112,6 +113,8 @@ class CredentialSources:
     """The sources that follow files."""
     clocks: WeakValueDictionary[Hashable, HostClock] = field(default_factory=WeakValueDictionary)
     """What is known of hosts' clocks, by provider and host, while something is signed for them."""
+    exchanges: WeakValueDictionary[str, ExchangeQueue] = field(default_factory=WeakValueDictionary)
+    """The exchanges of callers' tokens, by the address of the endpoint."""
     signed_again: SignedAgain = field(default_factory=SignedAgain)
     """How often requests were sent once more because of how they were signed, since the process began."""
     _clients: dict[ProxyAddress | None, TokenClient] = field(default_factory=dict)
@@ -129,6 +132,13 @@ class CredentialSources:
         if proxy not in self._clients:
             self._clients[proxy] = self.open_client(proxy)
         return self._clients[proxy]
+
+    def exchange_queue(self, url: str) -> ExchangeQueue:
+        """Return the queue of an endpoint at which callers' tokens are exchanged."""
+        queue = self.exchanges.get(url)
+        if queue is None:
+            queue = self.exchanges[url] = ExchangeQueue(self.clock)
+        return queue
 
     def use(self, identity: Hashable, build: Callable[[], T]) -> T:
         """Return the source of an identity, built if nobody uses it yet; the caller releases it."""

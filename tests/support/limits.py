@@ -48,6 +48,9 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/memory/credentials/test_on_behalf.py::test_exactly_so_many_callers_are_remembered": (
         "mgw.credentials.on_behalf.MAX_CALLERS",
     ),
+    "tests/memory/credentials/test_exchange_queue.py::test_exactly_so_many_exchanges_are_in_progress": (
+        "mgw.credentials.exchange_queue.MAX_EXCHANGES",
+    ),
     "tests/pure/clients/test_known_tokens.py::test_exactly_so_many_expired_tokens_are_remembered": (
         "mgw.clients.expired_tokens.MAX_TOKENS",
     ),
