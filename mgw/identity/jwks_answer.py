@@ -19,7 +19,7 @@ USUAL_SECONDS: Final = 3600.0
 SHORTEST_SECONDS: Final = 300.0
 LONGEST_SECONDS: Final = 86400.0
 
-_MAX_AGE: Final = re.compile(rb'[ \t]*max-age[ \t]*=[ \t]*"?([+-]?)0*([0-9]+)"?[ \t]*', re.IGNORECASE)
+_MAX_AGE: Final = re.compile(rb'[ \t]*max-age[ \t]*=[ \t]*"?([+-]?)([0-9]+)"?[ \t]*', re.IGNORECASE)
 
 
 def seconds_until_next(cache_control: Iterable[bytes]) -> float:

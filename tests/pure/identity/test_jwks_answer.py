@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -47,6 +48,13 @@ ISSUER = "https://login.example.com/realms/main"
 )
 def test_keys_are_fetched_again_when_the_answer_says_so(fields: list[bytes], seconds: float) -> None:
     assert seconds_until_next(fields) == seconds
+
+
+@pytest.mark.parametrize("zero", [b"0", b"1", b" ", b'"', b"-", b"0,"])
+def test_a_long_field_takes_no_longer_than_its_length(zero: bytes) -> None:
+    began = process_time()
+    assert seconds_until_next([b"max-age=" + zero * 100_000 + b"x"]) in (SHORTEST_SECONDS, USUAL_SECONDS)
+    assert process_time() - began < 1.0, "it took half a minute where each zero was tried with all others"
 
 
 PIECES = st.sampled_from(
