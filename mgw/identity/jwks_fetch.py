@@ -65,27 +65,33 @@ class HttpKeyFetch:
         """
         source = self.source
         token = None if source.token_file is None else await self._read_token(source.token_file)
-        try:
-            http, close = await self.open_http(source.ca_file, source.proxy)
-        except (OSError, ValueError) as error:
-            raise KeyFetchError(f"ca_file cannot be used: {_reason(error)}") from None
-        try:
-            url = source.jwks_url or await self._discover(http, token)
-            document, headers = await _get(http, url, "the address of the keys", self._for(url, token))
-        finally:
-            close()
+        url = source.jwks_url or await self._discover(token)
+        document, headers = await self._get(url, "the address of the keys", self._for(url, token))
         seconds = seconds_until_next(headers.getRawHeaders(b"cache-control", []))
         self._last = found = FetchedKeys(document, await self._keys_in(document), seconds)
         return found
 
-    async def _discover(self, http: HTTPClient, token: Secret | None) -> str:
+    async def _discover(self, token: Secret | None) -> str:
         """Return the address of the keys."""
         url, name = self.source.discovery_url, "the discovery document"
-        document, _ = await _get(http, url, name, token)
+        document, _ = await self._get(url, name, token)
         try:
             return await self.compute(partial(jwks_uri_in, document, self.source.issuer))
         except ValueError as error:
             raise KeyFetchError(f"{name} at {origin_of(url)} cannot be used: {error}") from None
+
+    async def _get(self, url: str, name: str, token: Secret | None) -> tuple[bytes, Headers]:
+        source = self.source
+        # Without TLS only this machine is asked: through a proxy, it would be whatever is on the proxy's.
+        proxy = source.proxy if _has_tls(url) else None
+        try:
+            http, close = await self.open_http(source.ca_file, proxy)
+        except (OSError, ValueError) as error:
+            raise KeyFetchError(f"ca_file cannot be used: {_reason(error)}") from None
+        try:
+            return await _get(http, url, name, token)
+        finally:
+            close()
 
     async def _keys_in(self, document: bytes) -> KeySet:
         if self._last is not None and self._last.document == document:
@@ -96,7 +102,8 @@ class HttpKeyFetch:
         """Return the token if the host of ``url`` may have it."""
         source = self.source
         is_named = source.jwks_url is not None or origin_of(url) == origin_of(source.issuer)
-        return token if is_named or source.ca_file is not None else None
+        is_vouched_for = source.ca_file is not None and _has_tls(url)
+        return token if is_named or is_vouched_for else None
 
     async def _read_token(self, path: str) -> Secret:
         try:
@@ -128,6 +135,10 @@ def origin_of(url: str) -> str:
     host = parts.hostname or ""
     port = _PORTS.get(parts.scheme) if parts.port is None else parts.port
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _has_tls(url: str) -> bool:
+    return urlsplit(url).scheme == "https"
 
 
 async def _get(http: HTTPClient, url: str, name: str, token: Secret | None) -> tuple[bytes, Headers]:

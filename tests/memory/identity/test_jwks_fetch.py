@@ -59,6 +59,20 @@ def test_authorities_and_proxy_are_those_of_the_entry(bench: IssuerBench) -> Non
     assert bench.opened == [("/etc/ca.pem", parse_proxy("http://proxy.example:3128"))]
 
 
+def test_what_is_asked_for_without_tls_is_on_this_machine_and_not_on_that_of_a_proxy(
+    bench: IssuerBench,
+) -> None:
+    proxy = parse_proxy("http://proxy.example:3128")
+    bench.begin(entry(proxy=proxy))
+    assert bench.opened == [(None, proxy)]
+    bench.newest().answer(discovery(jwks_uri="http://localhost/keys"))
+    assert bench.opened == [(None, proxy), (None, None)]
+    bench.keys.use([entry(issuer="http://[::1]:8080", proxy=proxy)])
+    assert bench.opened[2:] == [(None, None)]
+    bench.newest("http://[::1]:8080").answer(discovery(issuer="http://[::1]:8080"))
+    assert bench.opened[3:] == [(None, proxy)]
+
+
 @pytest.fixture
 def token_file(tmp_path: Path) -> str:
     path = tmp_path / "token"
@@ -84,6 +98,9 @@ def shown(post: TokenPost) -> bool:
         ({}, "http://localhost/keys", "http://localhost", False),
         ({}, f"{API_SERVER}/openid/v1/jwks", API_SERVER, False),
         ({"ca_file": "/etc/ca.pem"}, f"{API_SERVER}/openid/v1/jwks", API_SERVER, True),
+        ({"ca_file": "/etc/ca.pem"}, "HTTPS://10.0.0.1:6443/keys", API_SERVER, True),
+        ({"ca_file": "/etc/ca.pem"}, "http://localhost/keys", "http://localhost", False),
+        ({"ca_file": "/etc/ca.pem"}, "http://[::1]:8080/keys", "http://[::1]:8080", False),
     ],
 )
 def test_a_host_that_only_the_issuer_names_gets_the_token_if_our_authorities_vouch_for_it(
