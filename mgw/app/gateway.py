@@ -90,7 +90,9 @@ class Workers(OtherWork, Protocol):
         """Tell all of them what has become of key files."""
         ...
 
-    def tell_issuer_keys(self, source: str, document: bytes | None, age: float | None) -> None:
+    def tell_issuer_keys(
+        self, source: str, document: bytes | None, age: float | None
+    ) -> Deferred[None] | None:
         """Tell all of them what has become of an issuer's keys (:data:`mgw.identity.key_feed.TellKeys`)."""
         ...
 

@@ -153,6 +153,8 @@ class Worker:
             return self._begin(question)
         if isinstance(question, Reload):
             return self._reload(question)
+        if isinstance(question, IssuerKeysChanged):
+            return self._feed_of_issuers().take(question).addCallback(lambda _: Done())
         if isinstance(question, StateQuestion):
             return Deferred.fromCoroutine(self._state())
         return Failed(f"a worker does not answer {type(question).__name__}")
@@ -174,9 +176,12 @@ class Worker:
         elif isinstance(message, KeysChanged):
             self._use_keys(unpickle_keys(message.changed), message.gone)
         elif isinstance(message, IssuerKeysChanged):
-            self.issuers.needed()
-            assert self._issuer_feed is not None, "it was made"
-            self._issuer_feed.take(message)
+            _ = self._feed_of_issuers().take(message)
+
+    def _feed_of_issuers(self) -> SupervisorKeys:
+        self.issuers.needed()
+        assert self._issuer_feed is not None, "it was made"
+        return self._issuer_feed
 
     def _make_issuer_keys(self) -> IssuerKeys:
         from mgw.app.issuer_keys import shared_keys, supervisor_keys  # see mgw.app.late_issuer_keys

@@ -41,9 +41,11 @@ class IssuerFetches(Struct, frozen=True):
     """Seconds since the last good fetch; ``None``: there was none, or the entry is gone."""
 
 
-TellKeys = Callable[[str, bytes | None, float | None], None]
+TellKeys = Callable[[str, bytes | None, float | None], Deferred[None] | None]
 """Takes the digest of a source, the document with its keys (``None``: as before), and how many seconds ago
-they were fetched (``None``: the source is gone)."""
+they were fetched (``None``: the source is gone).
+
+Returns what fires when all other processes use a new document, or after a moment; never fails."""
 
 
 def tell_nobody(_: str, __: bytes | None, ___: float | None) -> None:
@@ -104,7 +106,7 @@ class FetchingFeed:
             gone = self._sources.pop(source)
             gone.refresh.stop()
             gone.close()
-            self.tell_others(source.digest, None, None)
+            _ = self.tell_others(source.digest, None, None)
         for source, entry in entries.items():
             self._counts.setdefault(entry.name, [0, 0])
             most_seconds = max(entry.max_stale / 2, LEAST_SECONDS)
@@ -191,8 +193,12 @@ class FetchingFeed:
         self._counts[fetched.name][0] += 1
         self._on_keys(source)
         is_same = before is not None and before.document == found.document
-        self.tell_others(source.digest, None if is_same else found.document, 0.0)
-        fetched.log.on_keys(_keys(before), found.keys)
+        told = self.tell_others(source.digest, None if is_same else found.document, 0.0)
+        log_change = partial(fetched.log.on_keys, _keys(before), found.keys)
+        if told is None:
+            log_change()
+        else:  # who reads in the log that a key was added or removed can rely on it
+            _ = told.addCallback(lambda _: log_change())
 
     def _on_failure(self, source: KeySource, fetched: _Fetched, fault: str) -> None:
         is_news = source.jwks_file is None or fault != fetched.fault

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredList
 
 from mgw.config.key_settings import NamedKeySettings
 from mgw.dashboard.session_list import SessionRow
@@ -17,6 +17,9 @@ from mgw.workers.messages import AccountCooldown, ChannelMessage, IssuerKeysChan
 from mgw.workers.pickled_config import pickle_keys
 from mgw.workers.supervisor import Supervisor
 from mgw.workers.worker_state import WorkersState
+
+TAKEN_SECONDS: Final = 2.0
+"""How long workers have to take over new keys of an issuer before the log says that there are any."""
 
 
 @dataclass(slots=True)
@@ -50,9 +53,22 @@ class WorkerPool:
         """Tell all workers what has become of key files."""
         self.tell(KeysChanged(pickle_keys(changed), tuple(gone)))
 
-    def tell_issuer_keys(self, source: str, document: bytes | None, age: float | None) -> None:
-        """Tell all workers what has become of the keys of an issuer."""
-        self.tell(IssuerKeysChanged(source, document, age))
+    def tell_issuer_keys(
+        self, source: str, document: bytes | None, age: float | None
+    ) -> Deferred[None] | None:
+        """Tell all workers what has become of the keys of an issuer.
+
+        With a document, the result fires when all of them use it, or after :data:`TAKEN_SECONDS`.
+        """
+        message = IssuerKeysChanged(source, document, age)
+        if document is None:
+            self.tell(message)
+            return None
+        channels = [worker.channel for worker in self.views() if worker.channel is not None]
+        taken = DeferredList(
+            [channel.ask(message, TAKEN_SECONDS) for channel in channels], consumeErrors=True
+        )
+        return taken.addCallback(lambda _: None)
 
     def forget(self, slot: int) -> None:
         """A worker has ended."""

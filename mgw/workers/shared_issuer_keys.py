@@ -4,6 +4,7 @@
 
     supervisor                                    worker
       fetched ─────────── document, age ────────► parses it, then knows it
+      logs the change ◄─────────────── done ─────
       fetched, unchanged ────────── age ────────► knows that the keys are still good
                          ◄──────── question ───── a token names an unknown key
       fetches ──── document, age, answer ───────► looks again
@@ -43,8 +44,7 @@ from mgw.workers.messages import (
 )
 
 AT_ONCE_BYTES: Final = 16 * 1024
-"""A larger document is parsed in a thread.  Others take a few milliseconds: as the log tells of a change when
-workers were told, who reads there that a key was removed can rely on it."""
+"""A larger document is parsed in a thread; others take a few milliseconds."""
 _log: Final = Logger()
 
 
@@ -111,11 +111,12 @@ class SupervisorKeys:
             waiters.release_all()
         self.threads.stop()
 
-    def take(self, message: IssuerKeysChanged) -> None:
-        """Know what the supervisor tells, after all that it told before."""
+    def take(self, message: IssuerKeysChanged) -> Deferred[None]:
+        """Know what the supervisor tells, after all that it told before; fires when it is known."""
         self._queue.append((self.monotonic(), message))
         if len(self._queue) == 1:
             self._take_next()
+        return self._all_known()
 
     def ask(self, source: KeySource) -> Deferred[None] | None:
         """Have the supervisor fetch the keys of a source; see :meth:`IssuerKeys.ask`."""
@@ -156,10 +157,7 @@ class SupervisorKeys:
             answer = await self.channel.ask(question, WAIT_SECONDS)
         except ChannelError:
             return None
-        if self._queue:
-            taken: Deferred[None] = Deferred()
-            self._taken.append(taken)
-            await taken
+        await self._all_known()
         return answer.seconds if isinstance(answer, IssuerKeysAnswer) else None
 
     def _on_answer(self, found: float | Failure | None, digest: str) -> None:
@@ -170,6 +168,14 @@ class SupervisorKeys:
         if _seconds_in(found) is not None:
             self._had_first.add(digest)
         self._asking_first.pop(digest).release_all()
+
+    def _all_known(self) -> Deferred[None]:
+        """Return what fires when nothing is left in the queue."""
+        if not self._queue:
+            return succeed(None)
+        taken: Deferred[None] = Deferred()
+        self._taken.append(taken)
+        return taken
 
     def _take_next(self) -> None:
         """Take the first of the queue; what need not be parsed is known at once."""

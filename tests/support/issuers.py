@@ -90,6 +90,8 @@ class IssuerBench:
     clock: Clock = field(default_factory=Clock)
     told: list[tuple[str, bytes | None, float | None]] = field(default_factory=list)
     """What other processes were told."""
+    taken: Deferred[None] | None = None
+    """Fires when these have taken over what they were told."""
     secrets: list[Secret] = field(default_factory=list)
     opened: list[tuple[str | None, ProxyAddress | None]] = field(default_factory=list)
     """The ``ca_file`` and the proxy of each fetch."""
@@ -104,11 +106,14 @@ class IssuerBench:
 
     def __post_init__(self) -> None:
         self.hosts = TokenHosts(self.clock)
-        tell = lambda *message: self.told.append(message)  # noqa: E731  a list takes one value
-        self.feed = FetchingFeed(self.clock, self.monotonic, self._open_fetch, tell)
+        self.feed = FetchingFeed(self.clock, self.monotonic, self._open_fetch, self._tell)
         self.keys = IssuerKeys(
             self.clock, self.monotonic, self.feed, self._on_change, on_stale=self.feed.log_stale
         )
+
+    def _tell(self, source: str, document: bytes | None, age: float | None) -> Deferred[None] | None:
+        self.told.append((source, document, age))
+        return self.taken
 
     def monotonic(self) -> float:
         return self.clock.seconds() + self.shift

@@ -28,6 +28,7 @@ from mgw.workers.messages import (
 )
 from mgw.workers.pickled_config import pickle_config
 from tests.support.configs import THREE_FAMILIES, config
+from tests.support.deferreds import result_of
 from tests.support.fleet import ChannelPair, open_channel
 from tests.support.issuers import HOST, JWKS, IssuerBench, entry, ids_of, jwk, key_set
 
@@ -178,6 +179,15 @@ def begin(text: str) -> Begin:
 def test_a_worker_that_was_told_keys_has_them_for_its_first_request(worker: Worker) -> None:
     worker.on_message(IssuerKeysChanged(digest_in(settings()), key_set(jwk("a")), 10.0))
     assert worker.on_question(begin(settings())) == Done()
+    keys = worker.issuers.keys
+    assert keys is not None
+    assert ids_of(keys.keys_of("corp")) == {"a"}
+
+
+def test_a_worker_answers_when_it_uses_new_keys(worker: Worker) -> None:
+    assert worker.on_question(begin(settings())) == Done()
+    answer: Any = worker.on_question(IssuerKeysChanged(digest_in(settings()), key_set(jwk("a")), 0.0))
+    assert result_of(answer) == Done()
     keys = worker.issuers.keys
     assert keys is not None
     assert ids_of(keys.keys_of("corp")) == {"a"}

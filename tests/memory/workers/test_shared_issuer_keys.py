@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,13 +16,16 @@ from mgw.identity.key_source import source_of
 from mgw.workers.channel import ChannelError
 from mgw.workers.messages import (
     ChannelMessage,
+    Done,
     Failed,
     IssuerKeysAnswer,
     IssuerKeysChanged,
     IssuerKeysQuestion,
 )
+from mgw.workers.pool import TAKEN_SECONDS, WorkerPool
 from mgw.workers.shared_issuer_keys import AT_ONCE_BYTES, SupervisorKeys, answer_issuer_question
 from tests.support.channel_messages import sent
+from tests.support.deferreds import result_of
 from tests.support.issuers import JWKS, IssuerBench, IssuerLines, entry, ids_of, jwk, key_set
 
 Work = tuple[Callable[[], Any], Callable[[Any], None]]
@@ -103,7 +107,7 @@ class Play:
         self.feed = feed = SupervisorKeys(self.clock, self.clock.seconds, self.questions, self.threads)
         self.worker = worker = IssuerKeys(self.clock, self.clock.seconds, feed, self._on_change)
         for found in self.bench.feed.documents():
-            feed.take(IssuerKeysChanged(*found))
+            _ = feed.take(IssuerKeysChanged(*found))
         worker.use([self.settings])
         worker.begin()
         return worker, feed
@@ -121,7 +125,7 @@ class Play:
         for message in told:
             found = sent(IssuerKeysChanged(*message))
             assert isinstance(found, IssuerKeysChanged)
-            self.feed.take(found)
+            _ = self.feed.take(found)
 
     def ids(self) -> set[str | None] | None:
         return ids_of(self.worker.keys_of("corp"))
@@ -160,7 +164,7 @@ def test_a_worker_parses_small_documents_at_once(more: int) -> None:
     play.begin(jwk("a"))
     document = key_set(jwk("b"))
     document += b" " * (AT_ONCE_BYTES - len(document) + more)
-    play.feed.take(IssuerKeysChanged(source_of(play.settings).digest, document, 0.0))
+    _ = play.feed.take(IssuerKeysChanged(source_of(play.settings).digest, document, 0.0))
     assert play.ids() == ({"a"} if more else {"b"})
 
 
@@ -208,14 +212,79 @@ def test_what_is_told_is_known_in_its_order() -> None:
     play.begin(jwk("a"))
     digest = source_of(play.settings).digest
     for document, age in ((large(jwk("b")), 0.0), (None, 0.0), (key_set(jwk("c")), 0.0), (None, 5.0)):
-        play.feed.take(IssuerKeysChanged(digest, document, age))
+        _ = play.feed.take(IssuerKeysChanged(digest, document, age))
     assert len(play.threads.waiting) == 1
     play.threads.work()
     assert play.ids() == {"c"}
-    play.feed.take(IssuerKeysChanged(digest, large(jwk("d")), 0.0))
-    play.feed.take(IssuerKeysChanged(digest, None, None))
+    _ = play.feed.take(IssuerKeysChanged(digest, large(jwk("d")), 0.0))
+    _ = play.feed.take(IssuerKeysChanged(digest, None, None))
     play.threads.work()
     assert play.ids() is None
+
+
+def test_a_worker_says_when_it_knows_what_it_was_told() -> None:
+    play = Play()
+    play.begin(jwk("a"))
+    digest = source_of(play.settings).digest
+    known: list[set[str | None] | None] = []
+    for document in (key_set(jwk("b")), large(jwk("c")), key_set(jwk("d"))):
+        taken = play.feed.take(IssuerKeysChanged(digest, document, 0.0))
+        _ = taken.addCallback(lambda _: known.append(play.ids()))
+    assert known == [{"b"}]
+    play.threads.work()
+    assert known == [{"b"}, {"d"}, {"d"}]
+
+
+def test_the_log_tells_of_a_change_when_all_workers_use_it() -> None:
+    bench = IssuerBench()
+    bench.taken = Deferred()
+    with IssuerLines() as lines:
+        bench.begin(entry(jwks_url=JWKS))
+        bench.serve(jwk("a"))
+        assert (bench.ids(), lines) == ({"a"}, [])
+        bench.taken.callback(None)
+        assert lines == ["issuer corp: keys added: 'a'"]
+
+
+class Worker:
+    """A worker as the supervisor sees it."""
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+        self.channel = self
+        self.told: list[ChannelMessage] = []
+        self.asked: list[tuple[ChannelMessage, float, Deferred[ChannelMessage]]] = []
+
+    def tell(self, message: ChannelMessage) -> None:
+        self.told.append(message)
+
+    def ask(self, question: ChannelMessage, seconds: float) -> Deferred[ChannelMessage]:
+        answer: Deferred[ChannelMessage] = Deferred()
+        self.asked.append((question, seconds, answer))
+        return answer
+
+
+def test_new_keys_are_taken_over_when_each_worker_has_answered_or_cannot() -> None:
+    workers: Any = [Worker(0), Worker(1)]  # Any: in place of those of a supervisor
+    supervisor: Any = SimpleNamespace(workers=workers)
+    pool = WorkerPool(supervisor)
+    assert pool.tell_issuer_keys("d", None, 0.0) is None
+    assert pool.tell_issuer_keys("d", None, None) is None
+    assert [len(worker.told) for worker in workers] == [2, 2]
+    taken = pool.tell_issuer_keys("d", b"{}", 0.0)
+    assert taken is not None
+    (first,), (second,) = (worker.asked for worker in workers)
+    assert first[:2] == (IssuerKeysChanged("d", b"{}", 0.0), TAKEN_SECONDS)
+    first[2].callback(Done())
+    assert not taken.called
+    second[2].errback(ChannelError("the channel was lost"))
+    assert result_of(taken) is None
+
+
+def test_without_workers_new_keys_are_taken_over_at_once() -> None:
+    taken = WorkerPool().tell_issuer_keys("d", b"{}", 0.0)
+    assert taken is not None
+    assert result_of(taken) is None
 
 
 def test_a_worker_asks_for_a_key_that_it_does_not_know() -> None:
@@ -331,7 +400,7 @@ UNUSABLE = [b"{", b'{"keys": []}', b"\xff", key_set(*(jwk(str(number)) for numbe
 def test_a_document_that_cannot_be_used_changes_nothing(document: bytes) -> None:
     play = Play()
     play.begin(jwk("a"))
-    play.feed.take(IssuerKeysChanged(source_of(play.settings).digest, document, 0.0))
+    _ = play.feed.take(IssuerKeysChanged(source_of(play.settings).digest, document, 0.0))
     play.threads.work()
     assert play.ids() == {"a"}
 
