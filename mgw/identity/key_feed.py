@@ -148,7 +148,8 @@ class FetchingFeed:
             fetched.refresh.hurry()
 
     def stop(self) -> None:
-        """Fetch nothing more; whoever waits goes on."""
+        """Fetch nothing more, also for a configuration to come; whoever waits goes on."""
+        self._is_running = False
         for fetched in self._sources.values():
             fetched.refresh.stop()
             fetched.close()

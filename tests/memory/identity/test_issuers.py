@@ -395,6 +395,10 @@ def test_nothing_is_left_when_it_stops(bench: IssuerBench) -> None:
     assert not bench.clock.getDelayedCalls()
     assert len(bench.closed) == 2
     assert bench.keys.ask("corp") is None
+    asked = len(bench.asked())
+    bench.keys.use([entry(jwks_url=f"{JWKS}/others")])  # a reload that was under way
+    assert len(bench.asked()) == asked
+    assert not bench.clock.getDelayedCalls()
 
 
 def test_a_bug_in_whoever_is_told_does_not_end_the_fetches(bench: IssuerBench) -> None:
