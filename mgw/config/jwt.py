@@ -133,7 +133,11 @@ ClockSkew = Annotated[
     Field(ge=0, le=MAX_CLOCK_SKEW, allow_inf_nan=False),
     expect(f"a number of seconds from 0 to {MAX_CLOCK_SKEW}"),
 ]
-MaxStale = Annotated[float, Field(gt=0, le=2**31, allow_inf_nan=False), expect("a number of seconds above 0")]
+MaxStale = Annotated[
+    float,
+    Field(ge=60, le=2**31, allow_inf_nan=False),  # with less, keys would be unusable between two fetches
+    expect("a number of seconds, at least 60"),
+]
 TagClaims = Annotated[
     EmptyIfNull[dict[str, ClaimName]],
     WithJsonSchema(

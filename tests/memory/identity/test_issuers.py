@@ -386,6 +386,18 @@ def test_a_shorter_time_until_keys_are_stale_counts_at_once(bench: IssuerBench) 
     assert bench.ids() is None
 
 
+def test_with_the_least_max_stale_keys_are_usable_all_the_time(bench: IssuerBench) -> None:
+    fetched(bench, max_stale=60)
+    for _ in range(5):
+        asked = len(bench.asked())
+        for _ in range(30):
+            bench.clock.advance(1)
+            assert bench.ids() == {"a"}
+        assert len(bench.asked()) == asked + 1
+        bench.clock.advance(9)
+        bench.serve(jwk("a"))
+
+
 def test_nothing_is_left_when_it_stops(bench: IssuerBench) -> None:
     bench.begin(entry(jwks_url=JWKS), entry(name="lab", issuer=OTHER, jwks_url=f"{OTHER}/keys"))
     bench.serve(jwk("a"))

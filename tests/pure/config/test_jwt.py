@@ -70,6 +70,14 @@ def test_an_issuer_has_what_its_entry_says_and_the_defaults() -> None:
     assert issued().client == "sub"
 
 
+@pytest.mark.parametrize("value", ["59.9", "1", "0", "-1", ".inf"])
+def test_keys_may_not_become_unusable_between_two_fetches(value: str) -> None:
+    text = f"edge_auth: {{jwt: [{{{ENTRY}, rules: [{{}}], max_stale: {value}}}]}}\n"
+    (said,) = said_of(text)
+    assert "expected a number of seconds, at least 60" in said
+    assert issued("rules: [{}], max_stale: 60").max_stale == 60
+
+
 def test_values_of_claims_keep_their_types() -> None:
     rule = issued('rules: [{when: {a: ["true", true, 1, 1.0, "1"]}}]').rules[0]
     assert rule.when is not None
