@@ -6,6 +6,7 @@ second.  An endpoint would reject most of as many connections, or the process wo
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -36,7 +37,7 @@ class ExchangeQueue:
 
     clock: IReactorTime
     _in_progress: int = 0
-    _waiting: dict[Deferred[None], float] = field(default_factory=dict)
+    _waiting: OrderedDict[Deferred[None], float] = field(default_factory=OrderedDict)
     """Those that wait, with the time at which they fail; the one that came first is first."""
     _timer: IDelayedCall | None = None
     """Fires when the first of them fails, or before."""
@@ -73,8 +74,7 @@ class ExchangeQueue:
         self._is_starting = True
         try:
             while self._waiting and self._in_progress < MAX_EXCHANGES:
-                waiter = next(iter(self._waiting))
-                del self._waiting[waiter]
+                waiter, _ = self._waiting.popitem(last=False)
                 self._in_progress += 1
                 waiter.callback(None)
         finally:
@@ -85,11 +85,11 @@ class ExchangeQueue:
 
     def _on_time(self) -> None:
         self._timer, now = None, self.clock.seconds()
-        late = [waiter for waiter, fails_at in self._waiting.items() if fails_at <= now][:_FAILED_AT_ONCE]
-        for waiter in late:
-            if waiter in self._waiting:  # else it was started while another failed
-                del self._waiting[waiter]
-                waiter.errback(TokenRequestError(_BUSY))
+        for _ in range(_FAILED_AT_ONCE):
+            if not self._waiting or next(iter(self._waiting.values())) > now:
+                break
+            waiter, _ = self._waiting.popitem(last=False)
+            waiter.errback(TokenRequestError(_BUSY))
         if self._waiting and self._timer is None:
             first = next(iter(self._waiting.values()))
             self._timer = self.clock.callLater(max(0.0, first - now), self._on_time)
