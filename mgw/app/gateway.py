@@ -86,8 +86,8 @@ class Workers(OtherWork, Protocol):
         """Tell all of them that an account is in cooldown."""
         ...
 
-    def tell_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
-        """Tell all of them what has become of key files."""
+    def tell_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> Deferred[None] | None:
+        """Tell all of them what has become of key files (:data:`mgw.app.key_files.TellKeys`)."""
         ...
 
     def tell_issuer_keys(

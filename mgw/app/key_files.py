@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any, Final, TypeVar
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from mgw.clients.key_changes import CHANGED, REMOVED, describe_key_change
@@ -30,6 +31,10 @@ _log: Final = Logger()
 ApplyKeys = Callable[[Sequence[NamedKeySettings], Sequence[str]], None]
 """Takes keys that are new or other than before, and the names of those that are gone."""
 
+TellKeys = Callable[[Sequence[NamedKeySettings], Sequence[str]], Deferred[None] | None]
+"""Takes the same; returns what fires when other processes have taken it over, or after a moment, and never
+fails."""
+
 
 def ignore_keys(_: Sequence[NamedKeySettings], __: Sequence[str]) -> None:
     """There is nobody else to tell."""
@@ -46,7 +51,7 @@ class KeyFiles:
     reactor: Any  # Any: a reactor has no one type
     directory: KeysDirectory | None
     apply: ApplyKeys
-    tell_others: ApplyKeys = ignore_keys
+    tell_others: TellKeys = ignore_keys
     """Tells the other processes of the service."""
     on_done: Callable[[], None] = lambda: None
     """Called when all of a change was taken over."""
@@ -107,8 +112,11 @@ class KeyFiles:
         part = self._slices[0]
         try:
             self.apply(part.changed, part.gone)
-            self.tell_others(part.changed, part.gone)
-            _log_change(part)
+            told = self.tell_others(part.changed, part.gone)
+            if told is None:
+                _log_change(part)
+            else:  # who reads in the log that a key was removed can rely on it
+                _ = told.addCallback(lambda _: _log_change(part))
         finally:
             self._slices.popleft()
             self._is_changed = self._is_changed or bool(part.changed or part.gone)

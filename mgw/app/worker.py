@@ -153,6 +153,9 @@ class Worker:
             return self._begin(question)
         if isinstance(question, Reload):
             return self._reload(question)
+        if isinstance(question, KeysChanged):
+            self._use_keys(unpickle_keys(question.changed), question.gone)
+            return Done()
         if isinstance(question, IssuerKeysChanged):
             return self._feed_of_issuers().take(question).addCallback(lambda _: Done())
         if isinstance(question, StateQuestion):

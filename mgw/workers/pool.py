@@ -19,7 +19,7 @@ from mgw.workers.supervisor import Supervisor
 from mgw.workers.worker_state import WorkersState
 
 TAKEN_SECONDS: Final = 2.0
-"""How long workers have to take over new keys of an issuer before the log says that there are any."""
+"""How long workers have to take over keys before the log tells of these."""
 
 
 @dataclass(slots=True)
@@ -49,9 +49,12 @@ class WorkerPool:
         """Tell all workers that an account is in cooldown."""
         self.tell(AccountCooldown(store, account, model, seconds))
 
-    def tell_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
-        """Tell all workers what has become of key files."""
-        self.tell(KeysChanged(pickle_keys(changed), tuple(gone)))
+    def tell_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> Deferred[None]:
+        """Tell all workers what has become of key files.
+
+        The result fires when all of them use it, or after :data:`TAKEN_SECONDS`.
+        """
+        return self._taken_over(KeysChanged(pickle_keys(changed), tuple(gone)))
 
     def tell_issuer_keys(
         self, source: str, document: bytes | None, age: float | None
@@ -64,11 +67,7 @@ class WorkerPool:
         if document is None:
             self.tell(message)
             return None
-        channels = [worker.channel for worker in self.views() if worker.channel is not None]
-        taken = DeferredList(
-            [channel.ask(message, TAKEN_SECONDS) for channel in channels], consumeErrors=True
-        )
-        return taken.addCallback(lambda _: None)
+        return self._taken_over(message)
 
     def forget(self, slot: int) -> None:
         """A worker has ended."""
@@ -93,6 +92,12 @@ class WorkerPool:
         """Return what the process of the workers says of itself, with their requests and sessions."""
         sums = {name: own[name] + self.state.fact(name) for name in ("in_flight", "sessions")}
         return {**own, **sums}
+
+    def _taken_over(self, message: ChannelMessage) -> Deferred[None]:
+        """Tell all workers, and fire when each has answered, or cannot."""
+        channels = [worker.channel for worker in self.views() if worker.channel is not None]
+        asked = [channel.ask(message, TAKEN_SECONDS) for channel in channels]
+        return DeferredList(asked, consumeErrors=True).addCallback(lambda _: None)
 
     def _count_by_stage(self) -> Mapping[str, int]:
         return Counter(worker.stage.value for worker in self.views())

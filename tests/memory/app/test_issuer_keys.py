@@ -25,8 +25,9 @@ from mgw.workers.messages import (
     IssuerKeysAnswer,
     IssuerKeysChanged,
     IssuerKeysQuestion,
+    KeysChanged,
 )
-from mgw.workers.pickled_config import pickle_config
+from mgw.workers.pickled_config import pickle_config, pickle_keys
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.deferreds import result_of
 from tests.support.fleet import ChannelPair, open_channel
@@ -191,6 +192,11 @@ def test_a_worker_answers_when_it_uses_new_keys(worker: Worker) -> None:
     keys = worker.issuers.keys
     assert keys is not None
     assert ids_of(keys.keys_of("corp")) == {"a"}
+
+
+def test_a_worker_answers_when_it_uses_new_keys_of_files(worker: Worker) -> None:
+    assert worker.on_question(begin(settings())) == Done()
+    assert worker.on_question(KeysChanged(pickle_keys(()), ("ann",))) == Done()
 
 
 def test_a_worker_without_an_issuer_makes_nothing(worker: Worker) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from zope.interface import implementer
@@ -157,6 +158,23 @@ def test_all_processes_know_of_a_change_before_the_log_does(
     assert told[-1] == ("workers", [], ["alice"], 2)
     assert lines[-1] == "key alice: removed"
     assert files.invalid == 1
+    files.stop()
+
+
+def test_the_log_waits_for_other_processes(
+    tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, threads, taken = Clock(), Threads(), Deferred[None]()
+    monkeypatch.setattr(DaemonThreads, "run", lambda _, work, then: threads.run(work, then))
+    files = KeyFiles(clock, directory_of(tmp_path), lambda *_: None, lambda *_: taken)
+    files.begin()
+    lines.clear()
+    (tmp_path / "alice.yaml").write_text(text_of("a"))
+    clock.advance(1)
+    threads.work()
+    assert not lines
+    taken.callback(None)
+    assert lines == ["key alice: added"]
     files.stop()
 
 

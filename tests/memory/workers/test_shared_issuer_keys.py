@@ -21,6 +21,7 @@ from mgw.workers.messages import (
     IssuerKeysAnswer,
     IssuerKeysChanged,
     IssuerKeysQuestion,
+    KeysChanged,
 )
 from mgw.workers.pool import TAKEN_SECONDS, WorkerPool
 from mgw.workers.shared_issuer_keys import AT_ONCE_BYTES, SupervisorKeys, answer_issuer_question
@@ -278,6 +279,18 @@ def test_new_keys_are_taken_over_when_each_worker_has_answered_or_cannot() -> No
     first[2].callback(Done())
     assert not taken.called
     second[2].errback(ChannelError("the channel was lost"))
+    assert result_of(taken) is None
+
+
+def test_the_same_goes_for_keys_of_files() -> None:
+    workers: Any = [Worker(0)]  # Any: as above
+    supervisor: Any = SimpleNamespace(workers=workers)
+    taken = WorkerPool(supervisor).tell_keys((), ("ann",))
+    ((question, _, answer),) = workers[0].asked
+    assert isinstance(question, KeysChanged)
+    assert question.gone == ("ann",)
+    assert not taken.called
+    answer.callback(Done())
     assert result_of(taken) is None
 
 
