@@ -53,6 +53,9 @@ class Waiters:
     clock: IReactorTime
     _timers: dict[Deferred[None], IDelayedCall] = field(default_factory=dict)
 
+    def __len__(self) -> int:
+        return len(self._timers)
+
     def wait(self) -> Deferred[None]:
         """Return what fires at the end of the wait, whatever that is; cancelling affects nobody else."""
         waiter: Deferred[None] = Deferred(self._forget)

@@ -96,6 +96,8 @@ class SupervisorKeys:
         for digest in self._asked_again.keys() - self._sources.keys():
             del self._asked_again[digest]
         self._had_first &= self._sources.keys()
+        for digest in self._asking_first.keys() - self._sources.keys():
+            self._release_first(digest)
 
     def known(self, source: KeySource) -> KnownKeys | None:
         """Return what is known."""
@@ -140,7 +142,7 @@ class SupervisorKeys:
         if self._is_stopped or digest in self._known or digest in self._had_first:
             return None
         waiters = self._asking_first.get(digest)
-        if waiters is not None:
+        if waiters:  # there may be some whom all have left
             return waiters.wait()
         waiters = self._asking_first[digest] = Waiters(self.clock)
         waiter = waiters.wait()
@@ -165,9 +167,15 @@ class SupervisorKeys:
         self._asking.pop(digest).release_all()
 
     def _on_first(self, found: float | Failure | None, digest: str) -> None:
-        if _seconds_in(found) is not None:
-            self._had_first.add(digest)
-        self._asking_first.pop(digest).release_all()
+        if _seconds_in(found) is None:
+            return  # workers reload before the supervisor does: what it fetches then may be worth the wait
+        self._had_first.add(digest)
+        self._release_first(digest)
+
+    def _release_first(self, digest: str) -> None:
+        waiters = self._asking_first.pop(digest, None)
+        if waiters is not None:
+            waiters.release_all()
 
     def _all_known(self) -> Deferred[None]:
         """Return what fires when nothing is left in the queue."""
@@ -225,6 +233,8 @@ class SupervisorKeys:
                 self._on_keys(source)
             except Exception:  # a bug in whoever is told must not end what follows
                 _log.failure("internal error: the keys of an issuer were not taken over")
+        if digest in self._known:
+            self._release_first(digest)
 
 
 def _seconds_in(found: float | Failure | None) -> float | None:

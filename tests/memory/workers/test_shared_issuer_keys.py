@@ -486,12 +486,46 @@ def test_an_issuer_that_only_the_worker_has_yet_is_asked_for_again() -> None:
     play = Play()
     came = play.waits_for_first()
     play.questions.deliver()
+    assert came == []
+    play.clock.advance(5)
     assert came == [None]
     play.bench.begin(play.settings)
     came = play.waits_for_first()
+    assert play.questions.count == 2
     play.questions.deliver()
     play.bench.serve(jwk("a"))
     assert came == [{"a"}]
+
+
+def test_who_comes_while_workers_reload_before_the_supervisor_waits_for_its_first_fetch() -> None:
+    play = Play()
+    came = [play.waits_for_first(), play.waits_for_first()]
+    play.questions.deliver()
+    play.clock.advance(1)
+    play.bench.begin(play.settings)
+    play.bench.serve(jwk("a"))
+    assert came == [[], []]
+    play.tell()
+    assert came == [[{"a"}]] * 2
+    assert play.questions.count == 1
+    assert not play.feed._asking_first
+
+
+def test_who_waits_for_an_issuer_that_is_no_longer_configured_goes_on() -> None:
+    play = Play()
+    came = play.waits_for_first()
+    play.worker.use([])
+    assert came == [None]
+    play.questions.deliver()
+    assert not play.feed._asking_first
+
+
+def test_a_lost_channel_leaves_nobody_waiting_for_first_keys_for_longer() -> None:
+    play = Play()
+    came = play.waits_for_first()
+    play.questions.fail()
+    play.clock.advance(5)
+    assert came == [None]
 
 
 def test_who_waits_for_the_first_keys_goes_on_after_five_seconds_or_at_the_end() -> None:
