@@ -212,7 +212,8 @@ class JwtSettings(Settings):
     )
     proxy: Omittable[ProxyUrl] = setting(
         "HTTP proxy for fetching keys, as in a provider's ``proxy``",
-        "Cannot be combined with ``proxy_env``.",
+        "Not used for addresses with ``http://``, which are on this machine. Cannot be combined with "
+        "``proxy_env``.",
     )
     proxy_env: Omittable[Variable] = setting("Environment variable that contains the address of the proxy")
     token_file: Omittable[Text] = setting(
