@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from twisted.internet.defer import Deferred
 
-from mgw.clients.tokens.verify import VerifyingKeys
 from mgw.nouns.token_flaw import TokenFlaw
 from mgw.nouns.token_refusal import TokenRefusedError
+
+if TYPE_CHECKING:
+    from mgw.clients.tokens.verify import VerifyingKeys  # imported where there are issuers
 
 
 class KeysOfIssuers(Protocol):
