@@ -22,6 +22,8 @@ RULES: Final = {
 SCANS: Final = ("json_document", "json_spans", "offload")
 """Modules whose calls are those of the scan and the splices."""
 BASE: Final = 8
+ONCE_IN_A_WHILE: Final = 0.1
+"""Some calls are made by the second."""
 EACH: Final = 6
 
 
@@ -43,7 +45,7 @@ def calls_with(settings: str, row: str = "relayed 1 kB") -> tuple[float, float]:
 def test_rules_take_few_calls_and_one_scan(rule: str, count: int) -> None:
     without, scanning = calls_with("aliases: {up/bench-model: [up/bench-model]}\n")
     with_rules, scanning_with = calls_with(ALIAS.format(", ".join([RULES[rule]] * count)))
-    assert (with_rules - scanning_with) - (without - scanning) <= BASE + EACH * count
+    assert (with_rules - scanning_with) - (without - scanning) <= BASE + EACH * count + ONCE_IN_A_WHILE
     _, scanning_once = calls_with(ALIAS.format(RULES[rule]))
     assert scanning_with - scanning_once <= 1
 

@@ -58,10 +58,12 @@ hooks: {{jsonl: {{output: stdout}}, sqlite: {{path: {folder}/usage.db}}}}
 
 
 def ask(gateway: GatewayProcess) -> int:
-    """Send a request; return its status."""
+    """Send a request; return its status once it is counted, as its event shows."""
+    before = gateway.stdout.data.count(b"\n")
     body = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}
     head = {"Authorization": f"Bearer {KEY}"}
     answer = httpx2.post(f"{gateway.url}/v1/chat/completions", json=body, headers=head, timeout=WAIT_SECONDS)
+    gateway.events(before + 1)
     if answer.status_code == 200:
         assert answer.json()["usage"]["total_tokens"] == TOKENS
     else:

@@ -66,7 +66,7 @@ def test_the_plain_line_has_them() -> None:
     assert line.endswith(
         ' client=alice client_groups=research,ops tags="cost_center=4711,team=nlp" tokens_in_estimated=9 '
         "tokens_out_estimated=4 charged_usd=0.000000012 estimated=true "
-        'limit_warnings="group:research usd_per_month 0.8" service_tier=flex price_tier=flex\n'
+        'limit_warnings="group:research usd_per_month 0.8" service_tier=flex price_tier=flex body_rules=2\n'
     )
     for absent in ("client_groups", "tags", "charged_usd", "limit_warnings", "estimated"):
         assert f" {absent}=" not in usage_line(exchange()).decode()
