@@ -64,8 +64,8 @@ class BodyFormat(StrEnum):
     JSON = "json"
 
 
-class CallerToken(StrEnum):
-    """Whose token is exchanged for one of the provider's."""
+class TokenOrigin(StrEnum):
+    """Where the token comes from that is exchanged for one of the provider's."""
 
     CLIENT = "client"
 
@@ -173,7 +173,7 @@ GrantName = Annotated[
 ]
 ClientAuthName = Annotated[ClientAuth, OneOf()]
 BodyFormatName = Annotated[BodyFormat, OneOf()]
-CallerTokenName = Annotated[CallerToken, OneOf()]
+TokenOriginName = Annotated[TokenOrigin, OneOf()]
 
 
 class OAuthSettings(Settings):
@@ -247,7 +247,7 @@ class OAuthSettings(Settings):
         "Format of token requests; the standards say ``form``, and some vendors require ``json``",
         default=BodyFormat.FORM,
     )
-    subject_token: Omittable[CallerTokenName] = setting(
+    subject_token: Omittable[TokenOriginName] = setting(
         "``client``: the token to exchange is the one that the client has sent, for ``token_exchange``",
         "It takes the place of ``subject_token_file`` and requires ``edge_auth.jwt``. Each client then has "
         "tokens of its own at the provider; clients with gateway keys get a 401.",
@@ -262,7 +262,7 @@ class OAuthSettings(Settings):
     resource: Omittable[Text] = setting(
         "Address of the service that the token is for (RFC 8707), sent as the form field ``resource``"
     )
-    assertion: Omittable[CallerTokenName] = setting(
+    assertion: Omittable[TokenOriginName] = setting(
         "``client``: the assertion is the token that the client has sent, for ``jwt_bearer``",
         "It takes the place of ``assertion_file`` and requires ``edge_auth.jwt``, as ``subject_token`` does.",
     )
@@ -274,7 +274,7 @@ class OAuthSettings(Settings):
 
 def is_on_behalf(oauth: OAuthSettings) -> bool:
     """Whether each client's own token is exchanged."""
-    return CallerToken.CLIENT in (oauth.subject_token, oauth.assertion)
+    return TokenOrigin.CLIENT in (oauth.subject_token, oauth.assertion)
 
 
 def forms_of(name: str) -> tuple[str, ...]:

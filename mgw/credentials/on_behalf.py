@@ -29,10 +29,11 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from mgw.credentials.provider import CallerToken, ClientKey, Credential, CredentialRefusal
+from mgw.credentials.provider import CallerToken, ClientKey, Credential
 from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.credentials.renewed_token import FailureWarnings, RenewedToken
 from mgw.credentials.state import CredentialState, State
+from mgw.credentials.static import SingleCredential
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret
@@ -65,7 +66,7 @@ class _Caller(Struct, frozen=True, eq=False):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class OnBehalfOf:
+class OnBehalfOf(SingleCredential):
     """The sources of all callers of a provider, and itself the source of those without a token.
 
     :param exchange: gets a token of the provider for one of a caller's.
@@ -82,7 +83,6 @@ class OnBehalfOf:
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     recent: RecentSecrets = NOWHERE
-    signs: bool = False
     failures: int = 0
     """How many exchanges have failed."""
     _callers: dict[Secret, _Caller] = field(default_factory=dict)
@@ -102,14 +102,6 @@ class OnBehalfOf:
         self._callers[token.value] = found
         return found.source
 
-    def ready(
-        self,
-        client_key: ClientKey | None,  # noqa: ARG002  the interface's
-        model: str | None = None,  # noqa: ARG002  the interface's
-    ) -> Credential | None:
-        """There is none without a caller's token."""
-        return None
-
     async def obtain(
         self,
         client_key: ClientKey | None,  # noqa: ARG002  the interface's
@@ -120,18 +112,6 @@ class OnBehalfOf:
         :raises GatewayError: ``NO_PROVIDER_KEY``.
         """
         raise GatewayError(Reason.NO_PROVIDER_KEY, NO_TOKEN)
-
-    async def refused(
-        self,
-        credential: Credential,  # noqa: ARG002  the interface's
-        refusal: CredentialRefusal,  # noqa: ARG002  the interface's
-    ) -> Credential | None:
-        """There is no other for a request without a credential."""
-        return None
-
-    def refusable(self, status: int) -> bool:  # noqa: ARG002  the interface's
-        """Never: a request without a caller's token has no credential."""
-        return False
 
     def close(self) -> None:
         """Forget the callers; requests in progress go on with their sources."""

@@ -24,8 +24,8 @@ from mgw.nouns.secret import Secret, key_hash
 _EMPTY_CREDENTIAL: Final = Credential(b"", Secret(""), "")
 
 
-class _SingleCredential:
-    """Shared by providers that know no second credential."""
+class SingleCredential:
+    """Shared by sources that know no second credential, and at best one that depends on the client."""
 
     signs: bool = False
 
@@ -53,7 +53,7 @@ class _SingleCredential:
         """Nothing is held open."""
 
 
-class StaticCredential(_SingleCredential):
+class StaticCredential(SingleCredential):
     """A configured key or token."""
 
     def __init__(self, credential: Credential) -> None:
@@ -90,7 +90,7 @@ class StaticCredential(_SingleCredential):
         return self._credential
 
 
-class NoCredential(_SingleCredential):
+class NoCredential(SingleCredential):
     """Nothing is sent, whoever asks: the provider wants no credential (``auth: none``)."""
 
     def ready(
@@ -110,7 +110,7 @@ class NoCredential(_SingleCredential):
         return _EMPTY_CREDENTIAL
 
 
-class ClientBearer(_SingleCredential):
+class ClientBearer(SingleCredential):
     """The client's own ``Authorization: Bearer``, whatever its family."""
 
     def __init__(self, provider: str) -> None:
@@ -134,7 +134,7 @@ class ClientBearer(_SingleCredential):
         return replace(_as_authorization(client_key.value, client_key.scheme), of_client=True)
 
 
-class ClientCredential(_SingleCredential):
+class ClientCredential(SingleCredential):
     """The client's own key, for a provider without one; only from a client of the provider's family."""
 
     def __init__(self, provider: str, row: KindRow) -> None:
